@@ -1,9 +1,11 @@
 //! Runs `rhumb` as its users do: as a command, on a data directory, against a web.
 //!
-//! In: a [`synthetic_web::Profile`], arguments, signals. Out: exit codes, summaries, and what the web saw.
+//! In: a [`synthetic_web::Profile`], arguments, signals. Out: exit codes, summaries, and what the
+//! web saw.
 //!
-//! Invariants: few [`World`]s at a time on this machine, and one alone where time or memory is measured; whatever was
-//! started has ended when its value is dropped; the folder of a failed test is kept.
+//! Invariants: few [`World`]s at a time on this machine, and one alone where time or memory is
+//! measured; whatever was started has ended when its value is dropped; the folder of a failed test
+//! is kept.
 
 mod assertions;
 mod cluster;
@@ -29,7 +31,9 @@ pub use deployment::Deployment;
 pub use further::Further;
 pub use gate::Gate;
 pub use guarded::Guarded;
-pub use hazards::{ATTEMPTS, CRAWL_LIMITS, HONEST_HOSTS, RETRY_WAIT, SERVER_FAILURES_MAX, honest_hosts, hurried};
+pub use hazards::{
+    ATTEMPTS, CRAWL_LIMITS, HONEST_HOSTS, RETRY_WAIT, SERVER_FAILURES_MAX, honest_hosts, hurried,
+};
 pub use recipe::{cook, recipe};
 pub use running::{Finished, Running, Tapped};
 pub use seats::alone;

@@ -1,5 +1,5 @@
-//! The archive of a crawl: every page and every outcome once, whatever becomes of the archiver; and how a further stage
-//! takes part.
+//! The archive of a crawl: every page and every outcome once, whatever becomes of the archiver; and
+//! how a further stage takes part.
 
 use flate2::read::MultiGzDecoder;
 use rhumb::status::Summary;
@@ -35,20 +35,32 @@ fn records(dir: &Path) -> Vec<Record> {
             .expect("what was kept can be read");
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
-            let head_bytes = rest.windows(4).position(|end| end == b"\r\n\r\n").expect("a record's head") + 4;
+            let head_bytes = rest
+                .windows(4)
+                .position(|end| end == b"\r\n\r\n")
+                .expect("a record's head")
+                + 4;
             let head = std::str::from_utf8(&rest[..head_bytes]).expect("what was kept can be read");
             assert!(head.starts_with("WARC/1.1\r\n"), "{head}");
             let field = |name: &str| {
                 let line = head.lines().find_map(|line| line.strip_prefix(name));
-                line.map(|value| value.trim_start_matches(": ").to_owned()).unwrap_or_default()
+                line.map(|value| value.trim_start_matches(": ").to_owned())
+                    .unwrap_or_default()
             };
-            let length: usize = field("Content-Length").parse().expect("what was kept can be read");
+            let length: usize = field("Content-Length")
+                .parse()
+                .expect("what was kept can be read");
             let block = rest[head_bytes..head_bytes + length].to_vec();
             assert_eq!(&rest[head_bytes + length..][..4], b"\r\n\r\n");
             let kind = field("WARC-Type");
             let url = field("WARC-Target-URI");
             let truncated = field("WARC-Truncated");
-            records.push(Record { kind, url, truncated, block });
+            records.push(Record {
+                kind,
+                url,
+                truncated,
+                block,
+            });
             rest = &rest[head_bytes + length + 4..];
         }
     }
@@ -59,8 +71,13 @@ fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
     let paths = fs::read_dir(dir)
         .expect("what was kept can be read")
         .map(|entry| entry.expect("what was kept can be read").path());
-    let mut paths: Vec<PathBuf> =
-        paths.filter(|path| path.to_str().expect("what was kept can be read").ends_with(suffix)).collect();
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| {
+            path.to_str()
+                .expect("what was kept can be read")
+                .ends_with(suffix)
+        })
+        .collect();
     paths.sort();
     paths
 }
@@ -71,8 +88,14 @@ fn assert_archived(dir: &Path, finished: &Finished) {
     let mut responses: BTreeMap<String, u32> = BTreeMap::new();
     // What is fetched for its rules is no URL of the crawl.
     let is_page = |url: &str| !url.ends_with("/robots.txt");
-    let records: Vec<Record> = records(dir).into_iter().filter(|record| is_page(&record.url)).collect();
-    for Record { kind, url, block, .. } in &records {
+    let records: Vec<Record> = records(dir)
+        .into_iter()
+        .filter(|record| is_page(&record.url))
+        .collect();
+    for Record {
+        kind, url, block, ..
+    } in &records
+    {
         if kind == "response" || kind == "revisit" {
             assert!(block.starts_with(b"HTTP/1.1 "), "{url}");
             *responses.entry(url.clone()).or_default() += 1;
@@ -80,7 +103,12 @@ fn assert_archived(dir: &Path, finished: &Finished) {
     }
     let outcome = |name: &str| finished.summary.outcomes.get(name).copied().unwrap_or(0);
     let answered = outcome("fetched") + outcome("redirected") + outcome("gone");
-    assert_eq!(responses.len() as u64, answered, "{}", json(&finished.summary));
+    assert_eq!(
+        responses.len() as u64,
+        answered,
+        "{}",
+        json(&finished.summary)
+    );
     assert!(responses.values().all(|&times| times == 1), "{responses:?}");
     for kind in ["request", "metadata"] {
         let n = records.iter().filter(|record| record.kind == kind).count();
@@ -90,20 +118,45 @@ fn assert_archived(dir: &Path, finished: &Finished) {
         .iter()
         .map(|path| {
             let index = fs::read_to_string(path).expect("what was kept can be read");
-            index.lines().filter(|line| !line.contains("/robots.txt\",")).count()
+            index
+                .lines()
+                .filter(|line| !line.contains("/robots.txt\","))
+                .count()
         })
         .sum();
     assert_eq!(indexed as u64, answered);
 
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     let mut urls: BTreeMap<String, u32> = BTreeMap::new();
-    for line in fs::read_to_string(dir.join("crawl.jsonl")).expect("what was kept can be read").lines() {
+    for line in fs::read_to_string(dir.join("crawl.jsonl"))
+        .expect("what was kept can be read")
+        .lines()
+    {
         let line: Value = serde_json::from_str(line).expect("a line is an object");
-        *outcomes.entry(line["outcome"].as_str().expect("what was kept can be read").to_owned()).or_default() += 1;
-        *urls.entry(line["url"].as_str().expect("what was kept can be read").to_owned()).or_default() += 1;
+        *outcomes
+            .entry(
+                line["outcome"]
+                    .as_str()
+                    .expect("what was kept can be read")
+                    .to_owned(),
+            )
+            .or_default() += 1;
+        *urls
+            .entry(
+                line["url"]
+                    .as_str()
+                    .expect("what was kept can be read")
+                    .to_owned(),
+            )
+            .or_default() += 1;
     }
-    let expected: BTreeMap<String, u64> =
-        finished.summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| (name.clone(), *n)).collect();
+    let expected: BTreeMap<String, u64> = finished
+        .summary
+        .outcomes
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(name, n)| (name.clone(), *n))
+        .collect();
     assert_eq!(outcomes, expected);
     assert!(urls.values().all(|&times| times == 1), "a line for each");
 }
@@ -117,8 +170,8 @@ fn world() -> World {
     })
 }
 
-/// Goal: the archive is whole although the archiver is killed again and again. Method: small files, so that kills hit
-/// their ends, too; every response and every outcome must be there once.
+/// Goal: the archive is whole although the archiver is killed again and again. Method: small files,
+/// so that kills hit their ends, too; every response and every outcome must be there once.
 #[test]
 fn an_archiver_that_is_killed_loses_and_repeats_nothing() {
     let world = world();
@@ -140,14 +193,18 @@ fn an_archiver_that_is_killed_loses_and_repeats_nothing() {
     assert_archived(&world.data().join("archive"), &finished);
 }
 
-/// Goal: what the archiver could not keep before the end, it keeps when the crawl goes on, and another folder than the
-/// usual is used when one is named.
+/// Goal: what the archiver could not keep before the end, it keeps when the crawl goes on, and
+/// another folder than the usual is used when one is named.
 #[test]
 fn a_crawl_that_is_resumed_goes_on_with_its_archive() {
     let world = world();
     let dir = world.data().with_file_name("kept");
     let set = format!("stages.archiver.dir={}", dir.display());
-    let mut crawl = world.crawl().set("stages.archiver.replicas=1").set(&set).start();
+    let mut crawl = world
+        .crawl()
+        .set("stages.archiver.replicas=1")
+        .set(&set)
+        .start();
     crawl.until(CRAWL_AT_MOST, |summary| summary.pages >= 300);
     crawl.signal(Signal::INT);
     assert_eq!(crawl.exit_code(CRAWL_AT_MOST), 130);
@@ -157,9 +214,10 @@ fn a_crawl_that_is_resumed_goes_on_with_its_archive() {
     assert_eq!(files(&dir, ".warc.gz").len(), 2, "a file for each run");
 }
 
-/// Goal: what was fetched last is kept, too, when a crawl ends before it is complete. Method: one that ends at a number
-/// of pages; a second crawl in the same folder, whose URLs have the same numbers, has all its lines. The archiver is
-/// killed on the way, so that the end has to wait for what it had.
+/// Goal: what was fetched last is kept, too, when a crawl ends before it is complete. Method: one
+/// that ends at a number of pages; a second crawl in the same folder, whose URLs have the same
+/// numbers, has all its lines. The archiver is killed on the way, so that the end has to wait for
+/// what it had.
 #[test]
 fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() {
     let world = world();
@@ -167,7 +225,11 @@ fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() 
     let set = format!("stages.archiver.dir={}", dir.display());
     let mut lines = 0;
     for _ in 0..2 {
-        let mut crawl = world.crawl().arguments(&["--max-pages", "600"]).set("stages.archiver.replicas=1").set(&set);
+        let mut crawl = world
+            .crawl()
+            .arguments(&["--max-pages", "600"])
+            .set("stages.archiver.replicas=1")
+            .set(&set);
         for edge in ["pages", "documents", "outcomes"] {
             crawl = crawl.set(&format!("edges.{edge}.ack_wait=5s"));
         }
@@ -178,32 +240,58 @@ fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() 
         assert_eq!((finished.code, finished.summary.complete), (0, false));
         lines += finished.summary.outcomes.values().sum::<u64>();
         let text = fs::read_to_string(dir.join("crawl.jsonl")).expect("a log");
-        assert_eq!(text.lines().count() as u64, lines, "{}", json(&finished.summary));
+        assert_eq!(
+            text.lines().count() as u64,
+            lines,
+            "{}",
+            json(&finished.summary)
+        );
         assert!(files(&dir, ".open").is_empty());
-        let deleted = rhumb(&["delete", "--yes", "--data", world.data().to_str().expect("a path")]);
+        let deleted = rhumb(&[
+            "delete",
+            "--yes",
+            "--data",
+            world.data().to_str().expect("a path"),
+        ]);
         assert_eq!(deleted.code, 0, "{}", deleted.err);
     }
-    let answers = records(&dir).iter().filter(|record| matches!(record.kind.as_str(), "response" | "revisit")).count();
-    assert!(answers as u64 >= lines, "{answers} responses, {lines} outcomes");
+    let answers = records(&dir)
+        .iter()
+        .filter(|record| matches!(record.kind.as_str(), "response" | "revisit"))
+        .count();
+    assert!(
+        answers as u64 >= lines,
+        "{answers} responses, {lines} outcomes"
+    );
 }
 
 /// Headers of a request, in order, names in lower case.
 fn headers<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<(String, String)> {
     let headers = lines.filter_map(|line| line.split_once(':'));
-    let mut headers: Vec<_> = headers.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())).collect();
+    let mut headers: Vec<_> = headers
+        .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
+        .collect();
     headers.sort();
     headers
 }
 
-/// Goal: an archive has requests as they were sent, and says why a body is not whole; what came of one whose end does not come
-/// is read, and status and Location count without a body. Method: a site of a test whose chunks do not end, with cookies.
+/// Goal: an archive has requests as they were sent, and says why a body is not whole; what came of
+/// one whose end does not come is read, and status and Location count without a body. Method: a
+/// site of a test whose chunks do not end, with cookies.
 #[test]
 fn an_archive_has_what_was_sent_and_says_why_a_body_is_not_whole() {
-    let world = World::new(Profile { hosts: 1, pages_per_host: PagesPerHost::Exactly(1), ..Profile::raw() });
+    let world = World::new(Profile {
+        hosts: 1,
+        pages_per_host: PagesPerHost::Exactly(1),
+        ..Profile::raw()
+    });
     let asked: Arc<Mutex<BTreeMap<String, Vec<String>>>> = Arc::default();
     let noted = Arc::clone(&asked);
     let site = Site::serve(move |path, head| {
-        noted.lock().expect("no test has failed").insert(path.to_owned(), head.to_vec());
+        noted
+            .lock()
+            .expect("no test has failed")
+            .insert(path.to_owned(), head.to_vec());
         let chunks = |status: u16, fields: &str, body: &str| Answer {
             status,
             fields: format!("{fields}Transfer-Encoding: chunked\r\n"),
@@ -213,7 +301,9 @@ fn an_archive_has_what_was_sent_and_says_why_a_body_is_not_whole() {
         match path {
             "/" => Answer {
                 fields: "Set-Cookie: a=1\r\n".to_owned(),
-                ..Answer::html("<a href=/long><a href=/broken><a href=/away><a href=/missing>".to_owned())
+                ..Answer::html(
+                    "<a href=/long><a href=/broken><a href=/away><a href=/missing>".to_owned(),
+                )
             },
             "/long" => Answer::html("<p>long ".repeat(10_000)),
             "/broken" => chunks(200, "", &format!("{link}2\r\n> \r\nnone\r\n")),
@@ -224,18 +314,35 @@ fn an_archive_has_what_was_sent_and_says_why_a_body_is_not_whole() {
             _ => Answer::missing(),
         }
     });
-    let crawl = world.bare("crawl").arguments(&[format!("{}/", site.name)]).set("stages.archiver.replicas=1");
-    let crawl =
-        crawl.set("network.cookies=true").set("limits.body_bytes_max=32KiB").set("limits.transfer_rate_window=3s");
+    let crawl = world
+        .bare("crawl")
+        .arguments(&[format!("{}/", site.name)])
+        .set("stages.archiver.replicas=1");
+    let crawl = crawl
+        .set("network.cookies=true")
+        .set("limits.body_bytes_max=32KiB")
+        .set("limits.transfer_rate_window=3s");
     let finished = crawl.run(CRAWL_AT_MOST);
-    assert_eq!((finished.code, finished.summary.complete), (0, true), "{}", json(&finished.summary));
+    assert_eq!(
+        (finished.code, finished.summary.complete),
+        (0, true),
+        "{}",
+        json(&finished.summary)
+    );
     let outcome = |name: &str| finished.summary.outcomes.get(name).copied().unwrap_or(0);
-    assert_eq!((outcome("fetched"), outcome("redirected"), outcome("gone")), (6, 1, 1), "{}", json(&finished.summary));
+    assert_eq!(
+        (outcome("fetched"), outcome("redirected"), outcome("gone")),
+        (6, 1, 1),
+        "{}",
+        json(&finished.summary)
+    );
 
     let records = records(&world.data().join("archive"));
     let of = |kind: &str, path: &str| {
         let url = format!("{}{path}", site.name);
-        let found = records.iter().find(|record| record.kind == kind && record.url == url);
+        let found = records
+            .iter()
+            .find(|record| record.kind == kind && record.url == url);
         found.unwrap_or_else(|| panic!("a {kind} of {path}"))
     };
     for (path, truncated) in [
@@ -254,12 +361,17 @@ fn an_archive_has_what_was_sent_and_says_why_a_body_is_not_whole() {
     for (path, head) in asked.iter() {
         let kept = std::str::from_utf8(&of("request", path).block).expect("a request is text");
         assert_eq!(kept.lines().next(), head.first().map(String::as_str));
-        assert_eq!(headers(kept.lines().skip(1)), headers(head.iter().skip(1).map(String::as_str)), "{path}");
+        assert_eq!(
+            headers(kept.lines().skip(1)),
+            headers(head.iter().skip(1).map(String::as_str)),
+            "{path}"
+        );
     }
 }
 
-/// Goal: a stage that is no part of the pipeline gets every page, and what it puts on an edge of its own arrives. Method:
-/// one example finds the titles of a crawl's pages, another reads them from that edge and counts them.
+/// Goal: a stage that is no part of the pipeline gets every page, and what it puts on an edge of
+/// its own arrives. Method: one example finds the titles of a crawl's pages, another reads them
+/// from that edge and counts them.
 #[test]
 fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
     let world = world();
@@ -269,19 +381,27 @@ fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
     let mut find = Further::start("find-titles", &up);
     inject(&up, &world);
     let finished = up.until(CRAWL_AT_MOST, |summary| {
-        summary.pages == world.web.truth().pages.len() as u64 && summary.waiting + summary.in_flight == 0
+        summary.pages == world.web.truth().pages.len() as u64
+            && summary.waiting + summary.in_flight == 0
     });
     assert!(finished.pages > 0);
     let pages = finished.outcomes.values().sum::<u64>();
     let end = std::time::Instant::now() + Duration::from_secs(10);
     loop {
-        let found = (find.count("rhumb_find_titles_pages_total"), find.count("rhumb_find_titles_titles_total"));
+        let found = (
+            find.count("rhumb_find_titles_pages_total"),
+            find.count("rhumb_find_titles_titles_total"),
+        );
         let counted = count.count("rhumb_count_titles_titles_total");
         if (found, counted) == ((pages, finished.pages), finished.pages) {
             break;
         }
         let wanted = ((pages, finished.pages), finished.pages);
-        assert!(std::time::Instant::now() < end, "found and counted {:?}, wanted {wanted:?}", (found, counted));
+        assert!(
+            std::time::Instant::now() < end,
+            "found and counted {:?}, wanted {wanted:?}",
+            (found, counted)
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!((find.stop(), count.stop()), (0, 0));
@@ -289,8 +409,9 @@ fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
     up.exit_code(CRAWL_AT_MOST);
 }
 
-/// Goal: a further stage that stands still never holds a crawl back (P8). Method: one is stopped as soon as it takes part
-/// in a crawl whose pages need several times the room that their stream has; it must be removed, with a line.
+/// Goal: a further stage that stands still never holds a crawl back (P8). Method: one is stopped as
+/// soon as it takes part in a crawl whose pages need several times the room that their stream has;
+/// it must be removed, with a line.
 #[test]
 fn a_further_stage_that_stands_still_is_removed_and_the_crawl_completes() {
     let world = world();
@@ -303,32 +424,58 @@ fn a_further_stage_that_stands_still_is_removed_and_the_crawl_completes() {
     let find = Further::start("find-titles", &crawl);
     signal(find.pid(), Signal::STOP);
     let said = crawl.rhumb(&["consumers"]);
-    let is_listed = |name: &str, need: &str| said.out.lines().any(|line| line.contains(name) && line.contains(need));
-    assert!(is_listed("parser", "required") && is_listed("find-titles", "optional"), "{}{}", said.out, said.err);
-    crawl.until(CRAWL_AT_MOST, |summary| summary.consumers_removed.len() == 1);
+    let is_listed = |name: &str, need: &str| {
+        said.out
+            .lines()
+            .any(|line| line.contains(name) && line.contains(need))
+    };
+    assert!(
+        is_listed("parser", "required") && is_listed("find-titles", "optional"),
+        "{}{}",
+        said.out,
+        said.err
+    );
+    crawl.until(CRAWL_AT_MOST, |summary| {
+        summary.consumers_removed.len() == 1
+    });
     let shown = crawl.rhumb(&["status"]).out;
-    assert!(shown.lines().any(|line| line.starts_with("removed   find-titles from pages: ")), "{shown}");
+    assert!(
+        shown
+            .lines()
+            .any(|line| line.starts_with("removed   find-titles from pages: ")),
+        "{shown}"
+    );
     let log = crawl.data().with_file_name("rhumb.log");
     let finished = crawl.finish(CRAWL_AT_MOST);
     world.assert_whole(&finished);
     let log = std::fs::read_to_string(log).expect("the log");
-    assert!(log.contains("the optional consumer find-titles of pages is removed: it is about"), "{log}");
+    assert!(
+        log.contains("the optional consumer find-titles of pages is removed: it is about"),
+        "{log}"
+    );
 }
 
-/// Goal: a further stage that left leaves no consumer behind. Method: one is killed that would be missed for five minutes,
-/// and for two seconds here.
+/// Goal: a further stage that left leaves no consumer behind. Method: one is killed that would be
+/// missed for five minutes, and for two seconds here.
 #[test]
 fn a_further_consumer_that_left_expires() {
     let world = world();
     let mut up = world.up().set("broker.consumer_expiry=2s").start();
     let mut find = Further::start("find-titles", &up);
-    let is_there = |summary: &Summary| summary.consumers.iter().any(|consumer| consumer.name == "find-titles");
+    let is_there = |summary: &Summary| {
+        summary
+            .consumers
+            .iter()
+            .any(|consumer| consumer.name == "find-titles")
+    };
     up.until(CRAWL_AT_MOST, is_there);
     find.kill();
     up.until(CRAWL_AT_MOST, |summary| !is_there(summary));
     inject(&up, &world);
     let pages = world.web.truth().pages.len() as u64;
-    up.until(CRAWL_AT_MOST, |summary| summary.pages == pages && summary.consumers_removed.is_empty());
+    up.until(CRAWL_AT_MOST, |summary| {
+        summary.pages == pages && summary.consumers_removed.is_empty()
+    });
 }
 
 #[test]
@@ -344,7 +491,11 @@ fn a_further_consumer_is_removed_by_name_and_one_of_the_pipeline_is_not() {
     ] {
         let said = up.rhumb(&["consumers", "--remove", name]);
         let text = said.out + &said.err;
-        assert!(said.code == code && text.contains(says), "{name}: {} {text}", said.code);
+        assert!(
+            said.code == code && text.contains(says),
+            "{name}: {} {text}",
+            said.code
+        );
     }
     assert_eq!(find.ended(), 1, "it notices");
     assert_eq!(count.stop(), 0);

@@ -1,8 +1,10 @@
-//! The stages of a crawl are deployed one by one: `rhumb init` makes what they need, `rhumb conduct` looks after the crawl,
-//! commands find it by its broker.
+//! The stages of a crawl are deployed one by one: `rhumb init` makes what they need, `rhumb
+//! conduct` looks after the crawl, commands find it by its broker.
 
 use rhumb_telemetry::process::host_name;
-use rhumb_tests::harness::{Cluster, Deployment, Finished, World, assert_conserved, assert_manners, json};
+use rhumb_tests::harness::{
+    Cluster, Deployment, Finished, World, assert_conserved, assert_manners, json,
+};
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
@@ -28,8 +30,9 @@ fn deploy(world: &World, broker: &Cluster, conduct: &[&str]) -> Deployment {
     fleet
 }
 
-/// Goal: the order in which a fleet starts does not matter, and any process of it may die. Method: stages are started before
-/// there is anything; then the streams are made, twice; the conductor, a fetcher and a dedup are killed in the middle.
+/// Goal: the order in which a fleet starts does not matter, and any process of it may die. Method:
+/// stages are started before there is anything; then the streams are made, twice; the conductor, a
+/// fetcher and a dedup are killed in the middle.
 #[test]
 fn stages_wait_for_init_and_a_crawl_that_is_conducted_is_exact() {
     let world = world(40, 40);
@@ -42,10 +45,19 @@ fn stages_wait_for_init_and_a_crawl_that_is_conducted_is_exact() {
     }
     for _ in 0..2 {
         let said = fleet.configured(&["init", "--set", "owner=tests/fleet"]);
-        assert!(said.code == 0 && said.out.contains("the crawl 'default' (crawl "), "{}{}", said.out, said.err);
+        assert!(
+            said.code == 0 && said.out.contains("the crawl 'default' (crawl "),
+            "{}{}",
+            said.out,
+            said.err
+        );
     }
     let refused = fleet.configured(&["init", "--set", "owner=tests/other"]);
-    assert!(refused.code == 2 && refused.err.contains("a crawl 'default' of 'tests/fleet'"), "{}", refused.err);
+    assert!(
+        refused.code == 2 && refused.err.contains("a crawl 'default' of 'tests/fleet'"),
+        "{}",
+        refused.err
+    );
     fleet.until_said("fetcher", "running", SOON);
     // A crawl without any URL is not over.
     fleet.until_said("first", "conducting", SOON);
@@ -53,7 +65,12 @@ fn stages_wait_for_init_and_a_crawl_that_is_conducted_is_exact() {
     let injected = fleet.inject(&world.web.seed_urls()[..1]);
     assert_eq!(injected.code, 0, "{}", injected.err);
     let tapped = fleet.rhumb(&["tap", "pages", "--limit", "2"]);
-    assert_eq!((tapped.code, tapped.out.lines().count()), (0, 2), "{}", tapped.err);
+    assert_eq!(
+        (tapped.code, tapped.out.lines().count()),
+        (0, 2),
+        "{}",
+        tapped.err
+    );
     fleet.until(MINUTE, |summary| summary.pages > 100);
 
     fleet.kill("first");
@@ -63,15 +80,23 @@ fn stages_wait_for_init_and_a_crawl_that_is_conducted_is_exact() {
     fleet.start("fetcher again", "fetcher", &["--instance", "auto"]);
     fleet.start("dedup again", "dedup", &["--instance", "0"]);
     let why = fleet.rhumb(&["why", &world.web.seed_urls()[0]]);
-    assert!(why.code == 0 && why.out.contains("scheduler"), "{}{}", why.out, why.err);
+    assert!(
+        why.code == 0 && why.out.contains("scheduler"),
+        "{}{}",
+        why.out,
+        why.err
+    );
     assert_eq!(fleet.ended("second", 2 * MINUTE), 0);
-    world.assert_counted(&Finished { code: 0, summary: fleet.summary() });
+    world.assert_counted(&Finished {
+        code: 0,
+        summary: fleet.summary(),
+    });
     let checked = fleet.rhumb(&["status", "--check"]);
     assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
 }
 
-/// Goal: two processes never have one name, and one without a number finds a free one. Method: fetchers with the same
-/// number, and without any; two conductors.
+/// Goal: two processes never have one name, and one without a number finds a free one. Method:
+/// fetchers with the same number, and without any; two conductors.
 #[test]
 fn two_processes_of_one_name_are_refused() {
     let world = world(200, 100);
@@ -81,26 +106,48 @@ fn two_processes_of_one_name_are_refused() {
     fleet.start("twin", "fetcher", &["--instance", "0"]);
     assert_eq!(fleet.ended("twin", SOON), 1);
     let pid = fleet.pid("fetcher");
-    assert!(fleet.log("twin").contains(&format!("fetcher.0 runs already: pid {pid} on ")), "{}", fleet.log("twin"));
+    assert!(
+        fleet
+            .log("twin")
+            .contains(&format!("fetcher.0 runs already: pid {pid} on ")),
+        "{}",
+        fleet.log("twin")
+    );
     fleet.start("sister", "fetcher", &["--instance", "auto"]);
     fleet.until_said("sister", "instance=1", SOON);
     // Unless this machine's own name ends as that of a pod.
-    if host_name().is_none_or(|host| host.rsplit('-').next().is_none_or(|last| last.parse::<u16>().is_err())) {
+    if host_name().is_none_or(|host| {
+        host.rsplit('-')
+            .next()
+            .is_none_or(|last| last.parse::<u16>().is_err())
+    }) {
         fleet.start("nameless", "dedup", &["--instance", "auto"]);
         assert_eq!(fleet.ended("nameless", SOON), 2);
-        assert!(fleet.log("nameless").contains("--instance auto: dedup keeps files"), "{}", fleet.log("nameless"));
+        assert!(
+            fleet
+                .log("nameless")
+                .contains("--instance auto: dedup keeps files"),
+            "{}",
+            fleet.log("nameless")
+        );
     }
 
     fleet.until_said("conductor", "conducting", SOON);
     fleet.conduct("another", &[]);
     assert_eq!(fleet.ended("another", SOON), 1);
-    assert!(fleet.log("another").contains("another rhumb runs the crawl 'default'"), "{}", fleet.log("another"));
+    assert!(
+        fleet
+            .log("another")
+            .contains("another rhumb runs the crawl 'default'"),
+        "{}",
+        fleet.log("another")
+    );
     fleet.terminate("conductor");
     assert_eq!(fleet.ended("conductor", SOON), 130);
 }
 
-/// Goal: `--for` ends what a crawl contacts, over all its schedulers, and a conductor without it goes on (P3). Method: a
-/// web that takes longer.
+/// Goal: `--for` ends what a crawl contacts, over all its schedulers, and a conductor without it
+/// goes on (P3). Method: a web that takes longer.
 #[test]
 fn a_crawl_whose_time_is_over_contacts_nobody_until_it_goes_on() {
     let world = world(150, 100);
@@ -109,22 +156,33 @@ fn a_crawl_whose_time_is_over_contacts_nobody_until_it_goes_on() {
     assert_eq!(fleet.inject(&world.web.seed_urls()[..1]).code, 0);
     assert_eq!(fleet.ended("conductor", MINUTE), 0);
     let stopped = fleet.summary();
-    assert!(!stopped.complete && stopped.in_flight == 0 && stopped.waiting > 0, "{}", json(&stopped));
+    assert!(
+        !stopped.complete && stopped.in_flight == 0 && stopped.waiting > 0,
+        "{}",
+        json(&stopped)
+    );
     let requests = world.web.report().requests;
     let why = fleet.rhumb(&["why", &world.web.seed_urls()[1]]);
-    assert!(why.out.contains("the crawl was stopped by its conductor"), "{}", why.out);
+    assert!(
+        why.out.contains("the crawl was stopped by its conductor"),
+        "{}",
+        why.out
+    );
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(world.web.report().requests, requests, "nobody is contacted");
 
     fleet.conduct("next", &["--until-complete"]);
     assert_eq!(fleet.ended("next", 2 * MINUTE), 0);
-    world.assert_counted(&Finished { code: 0, summary: fleet.summary() });
+    world.assert_counted(&Finished {
+        code: 0,
+        summary: fleet.summary(),
+    });
     assert_manners(&world.web.report());
     assert_conserved(&fleet.summary());
 }
 
-/// Goal: an instance that ended with partitions is named, with what can be done. Method: one of two dedups is killed, after
-/// the crawl was told to do with one.
+/// Goal: an instance that ended with partitions is named, with what can be done. Method: one of two
+/// dedups is killed, after the crawl was told to do with one.
 #[test]
 fn an_instance_that_ended_before_it_was_emptied_is_named_until_it_is_back() {
     let world = world(200, 100);
@@ -135,10 +193,19 @@ fn an_instance_that_ended_before_it_was_emptied_is_named_until_it_is_back() {
     let scaled = fleet.rhumb(&["scale", "dedup=2"]);
     assert_eq!(scaled.code, 0, "{}{}", scaled.out, scaled.err);
     let refused = fleet.rhumb(&["scale", "fetcher=3"]);
-    assert!(refused.code == 2 && refused.err.contains("deployed by others"), "{}", refused.err);
+    assert!(
+        refused.code == 2 && refused.err.contains("deployed by others"),
+        "{}",
+        refused.err
+    );
     fleet.kill("dedup 1");
-    let missing = fleet.until(SOON, |summary| !summary.elsewhere.is_empty()).elsewhere;
-    assert!(missing[0].starts_with("dedup.1 has 32 partitions and does not run: start it again"), "{missing:?}");
+    let missing = fleet
+        .until(SOON, |summary| !summary.elsewhere.is_empty())
+        .elsewhere;
+    assert!(
+        missing[0].starts_with("dedup.1 has 32 partitions and does not run: start it again"),
+        "{missing:?}"
+    );
 
     // It comes back with its files, and gives all away.
     fleet.start("dedup 1 again", "dedup", &["--instance", "1"]);

@@ -33,11 +33,16 @@ const STAGES: [(&str, &[Row]); 7] = [
 
 fn all() -> String {
     let mut sections = vec![HEAD.to_owned()];
-    sections.extend(rhumb::tables_of_metrics().map(|(title, prefix, rows)| page(title, prefix, &rows)));
+    sections
+        .extend(rhumb::tables_of_metrics().map(|(title, prefix, rows)| page(title, prefix, &rows)));
     let every: Vec<Row> = PROCESS.iter().chain(METRICS).copied().collect();
     sections.push(page("Every stage", "rhumb_<stage>", &every));
     for (stage, rows) in STAGES {
-        sections.push(page(stage, &format!("rhumb_{}", stage.replace('-', "_")), rows));
+        sections.push(page(
+            stage,
+            &format!("rhumb_{}", stage.replace('-', "_")),
+            rows,
+        ));
     }
     sections.join("\n")
 }
@@ -50,8 +55,14 @@ fn the_page_of_metrics_says_what_their_tables_say() {
         std::fs::write(&path, &made).expect("the page can be written");
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let other = kept.lines().zip(made.lines()).find(|(kept, made)| kept != made);
-    assert!(kept == made, "docs/metrics.md is not what the tables say: write it with {WRITE}=1; first: {other:?}");
+    let other = kept
+        .lines()
+        .zip(made.lines())
+        .find(|(kept, made)| kept != made);
+    assert!(
+        kept == made,
+        "docs/metrics.md is not what the tables say: write it with {WRITE}=1; first: {other:?}"
+    );
 }
 
 #[test]

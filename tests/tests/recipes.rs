@@ -25,16 +25,21 @@ fn world() -> World {
 /// Starts a crawl and waits until a part of it is done.
 fn under_way(world: &World) -> Running {
     let mut crawl = world.crawl().start();
-    crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / 10));
+    crawl.until(MINUTE, |summary| {
+        summary.pages > u64::from(HOSTS * PAGES / 10)
+    });
     crawl
 }
 
-/// Runs the commands of a recipe for a host, in a folder where the crawl has its usual place; all but those whose number is in
-/// `asking` end with exit code 0, and those with 2. Returns what each said.
+/// Runs the commands of a recipe for a host, in a folder where the crawl has its usual place; all
+/// but those whose number is in `asking` end with exit code 0, and those with 2. Returns what each
+/// said.
 fn cooked(world: &World, heading: &str, host: &str, asking: &[usize]) -> Vec<String> {
     std::os::unix::fs::symlink(world.data(), world.folder().join("rhumb-data")).expect("a link");
     let block = recipe(heading).concat();
-    let block = block.replace("www.example.org", host).replace(r"www\.example\.org", &host.replace('.', r"\."));
+    let block = block
+        .replace("www.example.org", host)
+        .replace(r"www\.example\.org", &host.replace('.', r"\."));
     let block = block.replace("sessionid=", "copy=");
     let run = |(number, line): (usize, &str)| {
         let said = cook(line, world.folder());
@@ -48,8 +53,14 @@ fn cooked(world: &World, heading: &str, host: &str, asking: &[usize]) -> Vec<Str
 /// The requests for URLs with these words that came after a time.
 fn requests_after(world: &World, words: &str, time: Instant) -> Vec<String> {
     let began = world.web.began();
-    let late = world.web.contacts().into_iter().filter(|contact| began + contact.at > time);
-    late.map(|contact| contact.url).filter(|url| url.contains(words)).collect()
+    let late = world
+        .web
+        .contacts()
+        .into_iter()
+        .filter(|contact| began + contact.at > time);
+    late.map(|contact| contact.url)
+        .filter(|url| url.contains(words))
+        .collect()
 }
 
 #[test]
@@ -59,16 +70,30 @@ fn a_site_that_complains_is_left_alone_for_good() {
     let crawl = under_way(&world);
     let said = cooked(&world, "A site complains", &host, &[]);
     let done = Instant::now() + HEEDED_WITHIN;
-    assert!(said[1].contains("ticket 4711"), "the queue names the order: {}", said[1]);
+    assert!(
+        said[1].contains("ticket 4711"),
+        "the queue names the order: {}",
+        said[1]
+    );
     let dropped = format!("dropped   host {host}, found now or later, is dropped by ");
     let status = said.last().expect("the last command is `rhumb status`");
-    assert!(status.contains(&dropped) && status.contains("ticket 4711") && !status.contains("paused  "), "{status}");
+    assert!(
+        status.contains(&dropped) && status.contains("ticket 4711") && !status.contains("paused  "),
+        "{status}"
+    );
     let finished = crawl.finish(2 * MINUTE);
     assert_eq!(finished.code, 0, "{}", json(&finished.summary));
     assert_conserved(&finished.summary);
     assert_manners(&world.web.report());
-    assert!(finished.summary.outcomes["dropped"] > 20, "{}", json(&finished.summary));
-    assert!(finished.summary.pages >= u64::from((HOSTS - 1) * PAGES), "the others are whole");
+    assert!(
+        finished.summary.outcomes["dropped"] > 20,
+        "{}",
+        json(&finished.summary)
+    );
+    assert!(
+        finished.summary.pages >= u64::from((HOSTS - 1) * PAGES),
+        "the others are whole"
+    );
     let later = requests_after(&world, &format!("//{host}:"), done);
     assert!(later.is_empty(), "{later:?}");
 }
@@ -80,14 +105,21 @@ fn a_trap_that_was_found_catches_nothing_more() {
     let crawl = under_way(&world);
     let said = cooked(&world, "A trap was found", &host, &[]);
     let done = Instant::now() + HEEDED_WITHIN;
-    assert!(said[1].contains("copy=1"), "the queue shows what waits: {}", said[1]);
+    assert!(
+        said[1].contains("copy=1"),
+        "the queue shows what waits: {}",
+        said[1]
+    );
     assert!(said[2].contains("URLs that wait are of"), "{}", said[2]);
     let finished = crawl.finish(2 * MINUTE);
     assert_eq!(finished.code, 0, "{}", json(&finished.summary));
     assert_conserved(&finished.summary);
     assert_manners(&world.web.report());
     assert!(finished.summary.outcomes["dropped"] > 5 && finished.summary.urls_filtered > 0);
-    assert!(finished.summary.pages >= u64::from(HOSTS * PAGES), "pages without that parameter are whole");
+    assert!(
+        finished.summary.pages >= u64::from(HOSTS * PAGES),
+        "pages without that parameter are whole"
+    );
     let later = requests_after(&world, "copy=1", done);
     assert!(later.is_empty(), "{later:?}");
 }

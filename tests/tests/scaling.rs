@@ -1,5 +1,5 @@
-//! Every stage is scaled while a crawl runs: partitions of dedup and scheduler move with their state, and the crawl ends with
-//! exactly the web's truth.
+//! Every stage is scaled while a crawl runs: partitions of dedup and scheduler move with their
+//! state, and the crawl ends with exactly the web's truth.
 
 use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, signal};
 use rustix::process::Signal;
@@ -17,7 +17,9 @@ fn partitions(crawl: &Running, stage: &str) -> Vec<usize> {
     for line in said.out.lines() {
         let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
         if line["stage"] == stage {
-            *counts.entry(line["owner"].as_u64().expect("an owner")).or_default() += 1;
+            *counts
+                .entry(line["owner"].as_u64().expect("an owner"))
+                .or_default() += 1;
         }
     }
     counts.into_values().collect()
@@ -33,7 +35,8 @@ fn scale(crawl: &Running, to: &[&str]) -> String {
 fn assert_figures(crawl: &Running) {
     let tried_until = Instant::now() + MINUTE / 2;
     let sums = loop {
-        // Stage by stage: URLs, bytes, URLs a second; none while a partition's owner does not answer, or has just begun.
+        // Stage by stage: URLs, bytes, URLs a second; none while a partition's owner does not
+        // answer, or has just begun.
         let mut sums = Some(BTreeMap::<String, [f64; 3]>::new());
         for line in crawl.rhumb(&["partitions", "--json"]).out.lines() {
             let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
@@ -50,13 +53,20 @@ fn assert_figures(crawl: &Running) {
         }
         match sums {
             Some(sums) => break sums,
-            None => assert!(Instant::now() < tried_until, "{}", crawl.rhumb(&["partitions"]).out),
+            None => assert!(
+                Instant::now() < tried_until,
+                "{}",
+                crawl.rhumb(&["partitions"]).out
+            ),
         }
         std::thread::sleep(Duration::from_millis(200));
     };
     for stage in ["dedup", "scheduler"] {
         let [urls, bytes, rate] = sums[stage];
-        assert!((1500.0..6001.0).contains(&urls) && bytes > 0.0 && rate > 0.0, "{stage}: {sums:?}");
+        assert!(
+            (1500.0..6001.0).contains(&urls) && bytes > 0.0 && rate > 0.0,
+            "{stage}: {sums:?}"
+        );
     }
 }
 
@@ -74,7 +84,14 @@ fn every_stage_is_scaled_to_three_and_back_and_nothing_is_lost() {
     let world = slow(60, 100);
     let mut crawl = world.crawl().set("stages.fetcher.connections=6").start();
     crawl.until(MINUTE, |summary| summary.pages > 200);
-    let all = ["host-splitter=3", "dedup=3", "resolver=3", "scheduler=3", "fetcher=3", "parser=3"];
+    let all = [
+        "host-splitter=3",
+        "dedup=3",
+        "resolver=3",
+        "scheduler=3",
+        "fetcher=3",
+        "parser=3",
+    ];
     let said = scale(&crawl, &all);
     assert!(said.contains("dedup 1 → 3: 42 partitions move"), "{said}");
     for stage in ["dedup", "scheduler"] {
@@ -85,9 +102,19 @@ fn every_stage_is_scaled_to_three_and_back_and_nothing_is_lost() {
     crawl.until(MINUTE, |summary| summary.pages > 1500);
     assert_eq!(crawl.violations(), [""; 0]);
     assert_figures(&crawl);
-    let back = ["host-splitter=1", "dedup=1", "resolver=1", "scheduler=1", "fetcher=1", "parser=1"];
+    let back = [
+        "host-splitter=1",
+        "dedup=1",
+        "resolver=1",
+        "scheduler=1",
+        "fetcher=1",
+        "parser=1",
+    ];
     scale(&crawl, &back);
-    assert!(!crawl.has_ended(), "the crawl was too short to be scaled back");
+    assert!(
+        !crawl.has_ended(),
+        "the crawl was too short to be scaled back"
+    );
     for stage in ["dedup", "scheduler"] {
         assert_eq!(partitions(&crawl, stage), [64], "{stage}");
     }
@@ -97,33 +124,53 @@ fn every_stage_is_scaled_to_three_and_back_and_nothing_is_lost() {
     assert_manners(&world.web.report());
 }
 
-/// Goal: a group of hosts is left in peace by all schedulers together while they become three and one again. Method: all
-/// hosts of the web are of one registered domain; the web counts connections, and measures the time between requests.
+/// Goal: a group of hosts is left in peace by all schedulers together while they become three and
+/// one again. Method: all hosts of the web are of one registered domain; the web counts
+/// connections, and measures the time between requests.
 #[test]
 fn a_group_is_left_in_peace_while_its_schedulers_are_scaled() {
     let world = slow(12, 25);
     let group = "politeness.groups=[{by: registered-domain, delay: 100ms}]";
-    let lease = ["stages.scheduler.job_lease=6s", "stages.fetcher.renew_every=2s"];
-    let set = [group, "politeness.delay=0s", "stages.fetcher.connections=6", lease[0], lease[1]];
-    let mut crawl = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    let lease = [
+        "stages.scheduler.job_lease=6s",
+        "stages.fetcher.renew_every=2s",
+    ];
+    let set = [
+        group,
+        "politeness.delay=0s",
+        "stages.fetcher.connections=6",
+        lease[0],
+        lease[1],
+    ];
+    let mut crawl = set
+        .iter()
+        .fold(world.crawl(), |crawl, set| crawl.set(set))
+        .start();
     crawl.until(MINUTE, |summary| summary.pages > 30);
     scale(&crawl, &["scheduler=3"]);
     crawl.until(2 * MINUTE, |summary| summary.pages > 100);
     assert_eq!(partitions(&crawl, "scheduler"), [22, 21, 21]);
     scale(&crawl, &["scheduler=1"]);
-    assert!(!crawl.has_ended(), "the crawl was too short to be scaled back");
+    assert!(
+        !crawl.has_ended(),
+        "the crawl was too short to be scaled back"
+    );
     let finished = crawl.finish(4 * MINUTE);
     world.assert_whole(&finished);
     let report = world.web.report();
     assert_manners(&report);
     assert_eq!(report.connections_at_once, 1);
     let closest = report.closest_of_all_ms.expect("requests");
-    assert!(closest >= 95.0, "two requests to the group came {closest} ms one after the other");
+    assert!(
+        closest >= 95.0,
+        "two requests to the group came {closest} ms one after the other"
+    );
 }
 
-/// Goal: a robots.txt that expires while its server's partition moves is asked for anew and obeyed (P5), and errands between
-/// schedulers reach whoever has the partition. Method: rules lapse after ten seconds; every second host has those of the
-/// first one, which its scheduler asks the other scheduler for; partitions go to and fro all the time.
+/// Goal: a robots.txt that expires while its server's partition moves is asked for anew and obeyed
+/// (P5), and errands between schedulers reach whoever has the partition. Method: rules lapse after
+/// ten seconds; every second host has those of the first one, which its scheduler asks the other
+/// scheduler for; partitions go to and fro all the time.
 #[test]
 fn rules_lapse_and_errands_are_on_their_way_while_partitions_move() {
     const LIFETIME: Duration = Duration::from_secs(10);
@@ -131,44 +178,84 @@ fn rules_lapse_and_errands_are_on_their_way_while_partitions_move() {
         hosts: 40,
         pages_per_host: PagesPerHost::Exactly(60),
         latency: Latency::Fixed { ms: 150 },
-        robots: RobotsShares { rules: 1.0, missing: 0.0, disallowed_pages: 0.2, crawl_delay: 0.0, crawl_delay_ms: 0 },
+        robots: RobotsShares {
+            rules: 1.0,
+            missing: 0.0,
+            disallowed_pages: 0.2,
+            crawl_delay: 0.0,
+            crawl_delay_ms: 0,
+        },
         hostile: 0.5,
         hostilities: vec![Hostility::RobotsElsewhere],
         ..Profile::raw()
     });
-    let lease = ["stages.scheduler.job_lease=6s", "stages.fetcher.renew_every=1s"];
-    let set = ["politeness.robots_lifetime=10s", "stages.fetcher.connections=14", lease[0], lease[1]];
-    let mut crawl = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    let lease = [
+        "stages.scheduler.job_lease=6s",
+        "stages.fetcher.renew_every=1s",
+    ];
+    let set = [
+        "politeness.robots_lifetime=10s",
+        "stages.fetcher.connections=14",
+        lease[0],
+        lease[1],
+    ];
+    let mut crawl = set
+        .iter()
+        .fold(world.crawl(), |crawl, set| crawl.set(set))
+        .start();
     crawl.until(MINUTE, |summary| summary.pages > 30);
     let tap = crawl.tap("errands");
-    let (mut moves, mut moves_with_errands) = (0, 0);
+    let mut moves = 0;
+    let mut moves_with_errands = 0;
     while !crawl.has_ended() && moves < 6 {
-        let (before, to) = (tap.bytes(), ["scheduler=2", "scheduler=1"][moves % 2]);
+        let before = tap.bytes();
+        let to = ["scheduler=2", "scheduler=1"][moves % 2];
         let said = crawl.rhumb(&["scale", to]);
         moves += usize::from(said.code == 0);
         moves_with_errands += usize::from(said.code == 0 && tap.bytes() > before);
-        assert!(said.code == 0 || crawl.has_ended(), "{}{}", said.out, said.err);
+        assert!(
+            said.code == 0 || crawl.has_ended(),
+            "{}{}",
+            said.out,
+            said.err
+        );
     }
     let finished = crawl.finish(2 * MINUTE);
     world.assert_whole(&finished);
-    assert!(moves >= 3 && moves_with_errands >= 2, "{moves} moves, {moves_with_errands} with errands");
+    assert!(
+        moves >= 3 && moves_with_errands >= 2,
+        "{moves} moves, {moves_with_errands} with errands"
+    );
     let errands = tap.lines();
-    assert!(errands.iter().any(|line| line.contains("robots.txt")), "{errands:?}");
+    assert!(
+        errands.iter().any(|line| line.contains("robots.txt")),
+        "{errands:?}"
+    );
     let oldest = oldest_rules(&world);
-    assert!(oldest <= LIFETIME + RULES_LATE_MAX, "a page was fetched under rules of {oldest:?} before");
+    assert!(
+        oldest <= LIFETIME + RULES_LATE_MAX,
+        "a page was fetched under rules of {oldest:?} before"
+    );
     let report = world.web.report();
-    assert!(report.robots_requests > 3 * 40, "{} requests for robots.txt", report.robots_requests);
+    assert!(
+        report.robots_requests > 3 * 40,
+        "{} requests for robots.txt",
+        report.robots_requests
+    );
     assert_eq!(report.hosts_without_robots_first, 0);
 }
 
-/// What a fetcher may take longer to hear that rules have lapsed: until its next renewal, and a request in hand.
+/// What a fetcher may take longer to hear that rules have lapsed: until its next renewal, and a
+/// request in hand.
 const RULES_LATE_MAX: Duration = Duration::from_secs(2);
 
-/// The longest time between a request for a page and the last one for the robots.txt of its host before.
+/// The longest time between a request for a page and the last one for the robots.txt of its host
+/// before.
 fn oldest_rules(world: &World) -> Duration {
     let mut contacts = world.web.contacts();
     contacts.sort_by_key(|contact| (contact.host, contact.at));
-    let (mut oldest, mut asked) = (Duration::ZERO, BTreeMap::new());
+    let mut oldest = Duration::ZERO;
+    let mut asked = BTreeMap::new();
     for contact in contacts {
         if contact.url.ends_with("/robots.txt") {
             asked.insert(contact.host, contact.at);
@@ -182,7 +269,11 @@ fn oldest_rules(world: &World) -> Duration {
 #[test]
 fn kills_in_the_middle_of_moves_lose_nothing() {
     let world = slow(40, 100);
-    let mut crawl = world.crawl().set("stages.fetcher.connections=6").set("ownership_lease=2s").start();
+    let mut crawl = world
+        .crawl()
+        .set("stages.fetcher.connections=6")
+        .set("ownership_lease=2s")
+        .start();
     crawl.until(MINUTE, |summary| summary.pages > 200);
     for (round, to) in [3, 2, 3, 1].into_iter().enumerate() {
         if crawl.has_ended() {
@@ -199,7 +290,12 @@ fn kills_in_the_middle_of_moves_lose_nothing() {
             }
             scaling.join().expect("a command")
         });
-        assert!(scaling.code == 0 || crawl.log().contains("stopped"), "{}{}", scaling.out, scaling.err);
+        assert!(
+            scaling.code == 0 || crawl.log().contains("stopped"),
+            "{}{}",
+            scaling.out,
+            scaling.err
+        );
     }
     let finished = crawl.finish(4 * MINUTE);
     world.assert_counted(&finished);
@@ -215,13 +311,23 @@ fn a_crawl_goes_on_with_other_replicas_and_an_operator_moves_a_partition() {
     assert_eq!(crawl.exit_code(MINUTE), 130);
 
     let replicas = ["stages.dedup.replicas=2", "stages.scheduler.replicas=3"];
-    let mut crawl = replicas.iter().fold(world.resume(), |crawl, set| crawl.set(set)).start();
+    let mut crawl = replicas
+        .iter()
+        .fold(world.resume(), |crawl, set| crawl.set(set))
+        .start();
     crawl.until(MINUTE, |summary| summary.pages > 400);
     let refused = crawl.rhumb(&["move", "3", "--to", "dedup.2"]);
-    assert!(refused.code == 2 && refused.err.contains("dedup has 2 instances"), "{}", refused.err);
+    assert!(
+        refused.code == 2 && refused.err.contains("dedup has 2 instances"),
+        "{}",
+        refused.err
+    );
     let moved = crawl.rhumb(&["move", "3", "--to", "dedup.1"]);
     assert_eq!(moved.code, 0, "{}{}", moved.out, moved.err);
-    let even = || (partitions(&crawl, "dedup"), partitions(&crawl, "scheduler")) == (vec![32, 32], vec![22, 21, 21]);
+    let even = || {
+        (partitions(&crawl, "dedup"), partitions(&crawl, "scheduler"))
+            == (vec![32, 32], vec![22, 21, 21])
+    };
     let tried_until = Instant::now() + MINUTE;
     while !even() {
         assert!(Instant::now() < tried_until, "{}", crawl.log());
@@ -231,8 +337,9 @@ fn a_crawl_goes_on_with_other_replicas_and_an_operator_moves_a_partition() {
     world.assert_counted(&finished);
 }
 
-/// Goal: partitions split while URLs wait in `urls.new`, are in flight, and are found; their halves move afterwards; nothing
-/// is lost and nothing is fetched twice. Method: resolvers stand still for a while before and after the split.
+/// Goal: partitions split while URLs wait in `urls.new`, are in flight, and are found; their halves
+/// move afterwards; nothing is lost and nothing is fetched twice. Method: resolvers stand still for
+/// a while before and after the split.
 #[test]
 fn partitions_are_split_under_load_and_their_halves_move_and_nothing_is_lost() {
     let world = slow(60, 100);
@@ -242,7 +349,10 @@ fn partitions_are_split_under_load_and_their_halves_move_and_nothing_is_lost() {
     resolvers.iter().for_each(|pid| signal(*pid, Signal::STOP));
     std::thread::sleep(Duration::from_secs(1));
     let numbers: Vec<String> = (0..24).map(|partition| partition.to_string()).collect();
-    let arguments: Vec<&str> = ["split"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+    let arguments: Vec<&str> = ["split"]
+        .into_iter()
+        .chain(numbers.iter().map(String::as_str))
+        .collect();
     let said = std::thread::scope(|scope| {
         let split = scope.spawn(|| crawl.rhumb(&arguments));
         std::thread::sleep(Duration::from_secs(3));
@@ -250,14 +360,28 @@ fn partitions_are_split_under_load_and_their_halves_move_and_nothing_is_lost() {
         split.join().expect("a command")
     });
     assert_eq!(said.code, 0, "{}{}\n{}", said.out, said.err, crawl.log());
-    assert!(said.out.contains("partition 0 into 64 and 65: is split"), "{}", said.out);
-    assert_eq!((partitions(&crawl, "dedup"), partitions(&crawl, "scheduler")), (vec![64 + 48], vec![64 + 48]));
+    assert!(
+        said.out.contains("partition 0 into 64 and 65: is split"),
+        "{}",
+        said.out
+    );
+    assert_eq!(
+        (partitions(&crawl, "dedup"), partitions(&crawl, "scheduler")),
+        (vec![64 + 48], vec![64 + 48])
+    );
     let refused = crawl.rhumb(&["split", "3"]);
-    assert!(refused.code == 2 && refused.err.contains("partition 3 is not split"), "{}", refused.err);
+    assert!(
+        refused.code == 2 && refused.err.contains("partition 3 is not split"),
+        "{}",
+        refused.err
+    );
     assert!(!crawl.has_ended(), "the crawl was too short to be scaled");
     scale(&crawl, &["dedup=2", "scheduler=2"]);
     // Those that were split stay where they are.
-    assert_eq!((partitions(&crawl, "dedup"), partitions(&crawl, "scheduler")), (vec![68, 44], vec![68, 44]));
+    assert_eq!(
+        (partitions(&crawl, "dedup"), partitions(&crawl, "scheduler")),
+        (vec![68, 44], vec![68, 44])
+    );
     assert_eq!(crawl.violations(), [""; 0]);
     scale(&crawl, &["dedup=1", "scheduler=1"]);
     let finished = crawl.finish(3 * MINUTE);
@@ -269,12 +393,23 @@ fn partitions_are_split_under_load_and_their_halves_move_and_nothing_is_lost() {
 #[test]
 fn partitions_that_grow_too_large_split_by_themselves_and_a_crawl_goes_on_with_them() {
     let world = slow(40, 100);
-    let sets = ["partitions=2", "stages.dedup.partition_urls_max=1000", "stages.fetcher.connections=8"];
-    let mut crawl = sets.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    let sets = [
+        "partitions=2",
+        "stages.dedup.partition_urls_max=1000",
+        "stages.fetcher.connections=8",
+    ];
+    let mut crawl = sets
+        .iter()
+        .fold(world.crawl(), |crawl, set| crawl.set(set))
+        .start();
     crawl.until(MINUTE, |summary| summary.pages > 100);
     let until = Instant::now() + MINUTE;
     while partitions(&crawl, "dedup")[0] < 4 {
-        assert!(Instant::now() < until && !crawl.has_ended(), "no partition was split\n{}", crawl.log());
+        assert!(
+            Instant::now() < until && !crawl.has_ended(),
+            "no partition was split\n{}",
+            crawl.log()
+        );
         std::thread::sleep(Duration::from_millis(500));
     }
     crawl.signal(Signal::TERM);
@@ -294,22 +429,38 @@ fn a_partition_that_one_host_fills_is_not_split_and_is_named() {
         ..Profile::raw()
     });
     let sets = ["partitions=2", "stages.dedup.partition_urls_max=1000"];
-    let mut crawl = sets.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    let mut crawl = sets
+        .iter()
+        .fold(world.crawl(), |crawl, set| crawl.set(set))
+        .start();
     let summary = crawl.until(MINUTE, |summary| !summary.unsplittable.is_empty());
-    let [named] = &summary.unsplittable[..] else { panic!("{:?}", summary.unsplittable) };
-    assert!(named.starts_with("partition ") && named.contains("of dedup.0 knows "), "{named}");
+    let [named] = &summary.unsplittable[..] else {
+        panic!("{:?}", summary.unsplittable)
+    };
+    assert!(
+        named.starts_with("partition ") && named.contains("of dedup.0 knows "),
+        "{named}"
+    );
     let text = crawl.rhumb(&["status"]).out;
-    assert!(text.contains("too large partition ") && text.contains("most of them of one host"), "{text}");
+    assert!(
+        text.contains("too large partition ") && text.contains("most of them of one host"),
+        "{text}"
+    );
     assert_eq!(partitions(&crawl, "dedup"), [2]);
 }
 
-/// Goal: budgets of the crawl and of its domains are kept to the page while schedulers come and go. Method: all hosts of the
-/// web are of one registered domain, which has more pages than its budget; schedulers become three and one again meanwhile.
+/// Goal: budgets of the crawl and of its domains are kept to the page while schedulers come and go.
+/// Method: all hosts of the web are of one registered domain, which has more pages than its budget;
+/// schedulers become three and one again meanwhile.
 #[test]
 fn budgets_are_used_up_exactly_while_schedulers_come_and_go() {
     for limit in ["limits.max_pages=800", "limits.pages_per_domain=800"] {
         let world = slow(20, 60);
-        let mut crawl = world.crawl().set(limit).set("stages.fetcher.connections=3").start();
+        let mut crawl = world
+            .crawl()
+            .set(limit)
+            .set("stages.fetcher.connections=3")
+            .start();
         crawl.until(MINUTE, |summary| summary.pages > 60);
         assert!(scale(&crawl, &["scheduler=3"]).contains("scheduler 1 → 3: 42 partitions move"));
         let pages = crawl.until(MINUTE, |_| true).pages;

@@ -1,13 +1,15 @@
-//! Ring 2: all cores but the archiver's over a broker in memory, in simulated time, under checks of P1 to P5 and P7 in
-//! every step. In a good third of the runs with faults partitions of dedup and scheduler move from instance to instance.
+//! Ring 2: all cores but the archiver's over a broker in memory, in simulated time, under checks of
+//! P1 to P5 and P7 in every step. In a good third of the runs with faults partitions of dedup and
+//! scheduler move from instance to instance.
 //!
-//! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
-//! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those
-//! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages,
-//! `RHUMB_SIMULATION_GROUPS=1` those with groups of hosts,
-//! `RHUMB_SIMULATION_DEAFNESS=1` those in which schedulers cannot hear, `RHUMB_SIMULATION_COPIES=1` those in which the
-//! broker is restored from an earlier copy of its store, `RHUMB_SIMULATION_FAULTS=2` those in which no server can be
-//! reached for a while. With this last one, with a budget, and with groups, the first two say which of these seeds are run.
+//! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first
+//! of them. `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or
+//! (`RHUMB_SIMULATION_FAULTS=0`) of those without, and writes every step to standard error;
+//! `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages, `RHUMB_SIMULATION_GROUPS=1` those with
+//! groups of hosts, `RHUMB_SIMULATION_DEAFNESS=1` those in which schedulers cannot hear,
+//! `RHUMB_SIMULATION_COPIES=1` those in which the broker is restored from an earlier copy of its
+//! store, `RHUMB_SIMULATION_FAULTS=2` those in which no server can be reached for a while. With
+//! this last one, with a budget, and with groups, the first two say which of these seeds are run.
 
 use rhumb_tests::simulation::{Ended, Plan, run};
 
@@ -29,7 +31,10 @@ const SEEDS_WITH_COPIES: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|error| panic!("{variable}={text}: {error}")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|error| panic!("{variable}={text}: {error}")),
+    )
 }
 
 /// Runs the seeds on all processors; panics with every run that failed.
@@ -52,15 +57,28 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
     };
     let ended: Vec<_> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a seed panicked; it is named above")).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("a seed panicked; it is named above"))
+            .collect()
     });
-    let failures: Vec<String> = ended.iter().filter_map(|run| Some(run.as_ref().err()?.to_string())).collect();
-    assert!(failures.is_empty(), "{} of {} runs failed\n{}", failures.len(), ended.len(), failures.join("\n"));
+    let failures: Vec<String> = ended
+        .iter()
+        .filter_map(|run| Some(run.as_ref().err()?.to_string()))
+        .collect();
+    assert!(
+        failures.is_empty(),
+        "{} of {} runs failed\n{}",
+        failures.len(),
+        ended.len(),
+        failures.join("\n")
+    );
     let ended: Vec<Ended> = ended.into_iter().flatten().collect();
     let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
     println!(
-        "{} runs: {} steps, {} simulated s, {} URLs, {} pages fetched, {} requests, {} pages served again, {} URLs over \
-         budget, {} crashes, {} partitions moved, {} split, {} entries into ledgers",
+        "{} runs: {} steps, {} simulated s, {} URLs, {} pages fetched, {} requests, {} pages \
+         served again, {} URLs over budget, {} crashes, {} partitions moved, {} split, {} entries \
+         into ledgers",
         ended.len(),
         sum(|e| e.steps),
         sum(|e| e.seconds),
@@ -80,7 +98,11 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
 #[test]
 fn a_crawl_without_faults_fetches_each_page_once_and_politely() {
     let ended = run_all(0..SEEDS, Plan::without_faults);
-    assert!(ended.iter().all(|run| run.refetched == 0 && run.crashes == 0));
+    assert!(
+        ended
+            .iter()
+            .all(|run| run.refetched == 0 && run.crashes == 0)
+    );
     assert!(ended.iter().any(|run| run.fetched > 100));
 }
 
@@ -96,8 +118,9 @@ fn the_promises_hold_under_losses_repeats_delays_and_crashes() {
     assert!(seeds < 30 || ended.iter().any(|run| run.moved > 8 && run.halved > 2));
 }
 
-/// Goal: time in which a scheduler cannot hear does not count against the jobs that are out. Method: it stands still, or
-/// has no connection, or the broker is away, for up to ten times as long as a job's lease; next to nothing is served twice.
+/// Goal: time in which a scheduler cannot hear does not count against the jobs that are out.
+/// Method: it stands still, or has no connection, or the broker is away, for up to ten times as
+/// long as a job's lease; next to nothing is served twice.
 #[test]
 fn what_was_fetched_while_a_scheduler_could_not_hear_is_not_fetched_again() {
     let ended = run_all(0..SEEDS_WITH_DEAFNESS, Plan::with_deafness);
@@ -107,11 +130,12 @@ fn what_was_fetched_while_a_scheduler_could_not_hear_is_not_fetched_again() {
     assert!(ended.iter().filter(|run| run.seconds > 60).count() > 50);
 }
 
-/// Goal: a network that is cut is not held against servers. Method: all of them are out of reach for longer than it takes
-/// to give up each; every URL ends as the web has it.
+/// Goal: a network that is cut is not held against servers. Method: all of them are out of reach
+/// for longer than it takes to give up each; every URL ends as the web has it.
 #[test]
 fn a_web_that_is_out_of_reach_for_a_while_comes_to_the_same() {
-    let chosen = |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_FAULTS") == Some(2));
+    let chosen =
+        |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_FAULTS") == Some(2));
     let first = chosen("RHUMB_SIMULATION_FIRST").unwrap_or(0);
     let seeds = chosen("RHUMB_SIMULATION_SEEDS").unwrap_or(SEEDS_WITH_A_CUT_WEB);
     let ended = run_all(first..first + seeds, Plan::with_a_cut_web);
@@ -123,55 +147,94 @@ fn no_host_or_domain_gives_more_pages_than_its_budget_and_none_gives_fewer_than_
     let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_budget());
     assert!(ended.iter().all(|run| run.refetched == 0));
     assert!(ended.iter().any(|run| run.over_budget > 20));
-    let chosen = |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_BUDGET") == Some(1));
+    let chosen =
+        |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_BUDGET") == Some(1));
     let first = chosen("RHUMB_SIMULATION_FIRST").unwrap_or(0);
     let seeds = chosen("RHUMB_SIMULATION_SEEDS").unwrap_or(SEEDS_WITH_BUDGET);
-    let ended = run_all(first..first + seeds, |seed| Plan::with_faults(seed).with_budget());
-    assert!(ended.iter().any(|run| run.over_budget > 20 && run.crashes > 3));
+    let ended = run_all(first..first + seeds, |seed| {
+        Plan::with_faults(seed).with_budget()
+    });
+    assert!(
+        ended
+            .iter()
+            .any(|run| run.over_budget > 20 && run.crashes > 3)
+    );
 }
 
-/// Goal: the limits and delays of groups and addresses hold over all schedulers, while partitions move between them and
-/// processes die. Method: every grant and every contact is compared with all others, whoever granted them.
+/// Goal: the limits and delays of groups and addresses hold over all schedulers, while partitions
+/// move between them and processes die. Method: every grant and every contact is compared with all
+/// others, whoever granted them.
 #[test]
 fn groups_are_left_in_peace_by_all_schedulers_together() {
     let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_groups());
     assert!(ended.iter().all(|run| run.refetched == 0));
     assert!(ended.iter().any(|run| run.entries == 0) && ended.iter().any(|run| run.entries > 20));
-    let chosen = |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_GROUPS") == Some(1));
+    let chosen =
+        |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_GROUPS") == Some(1));
     let first = chosen("RHUMB_SIMULATION_FIRST").unwrap_or(0);
     let seeds = chosen("RHUMB_SIMULATION_SEEDS").unwrap_or(SEEDS_WITH_GROUPS);
-    let ended = run_all(first..first + seeds, |seed| Plan::with_faults(seed).with_groups());
-    assert!(ended.iter().any(|run| run.moved > 8 && run.entries > 50 && run.crashes > 3));
+    let ended = run_all(first..first + seeds, |seed| {
+        Plan::with_faults(seed).with_groups()
+    });
+    assert!(
+        ended
+            .iter()
+            .any(|run| run.moved > 8 && run.entries > 50 && run.crashes > 3)
+    );
 }
 
 #[test]
 fn a_broker_that_lost_its_tail_ends_in_a_refusal_or_in_a_whole_crawl() {
     let first = number("RHUMB_SIMULATION_FIRST").unwrap_or(0);
-    let ended = run_all(first..first + SEEDS_WITH_COPIES, |seed| Plan::with_faults(seed).with_copies());
+    let ended = run_all(first..first + SEEDS_WITH_COPIES, |seed| {
+        Plan::with_faults(seed).with_copies()
+    });
     let refused = ended.iter().filter(|run| run.refusal.is_some()).count();
     println!("{refused} runs refused");
-    assert!(refused > 0 && refused < ended.len(), "{refused} of {} runs refused", ended.len());
+    assert!(
+        refused > 0 && refused < ended.len(),
+        "{refused} of {} runs refused",
+        ended.len()
+    );
 }
 
 #[test]
 fn a_seed_replays_its_run_step_for_step() {
-    let runs = [0, 1].map(|_| run(&Plan::with_faults(3), false).map(|ended| (ended.steps, ended.contacts)));
+    let runs = [0, 1]
+        .map(|_| run(&Plan::with_faults(3), false).map(|ended| (ended.steps, ended.contacts)));
     let [first, second] = runs.map(|run| run.map_err(|failure| failure.to_string()));
     assert_eq!(first, second);
 }
 
 #[test]
 fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
-    let Some(seed) = number("RHUMB_SIMULATION_SEED") else { return };
-    let plan = match (number("RHUMB_SIMULATION_FAULTS"), number("RHUMB_SIMULATION_DEAFNESS")) {
+    let Some(seed) = number("RHUMB_SIMULATION_SEED") else {
+        return;
+    };
+    let plan = match (
+        number("RHUMB_SIMULATION_FAULTS"),
+        number("RHUMB_SIMULATION_DEAFNESS"),
+    ) {
         (Some(0), _) => Plan::without_faults,
         (_, Some(1)) => Plan::with_deafness,
         (Some(2), _) => Plan::with_a_cut_web,
         _ => Plan::with_faults,
     };
-    let plan = if number("RHUMB_SIMULATION_BUDGET") == Some(1) { plan(seed).with_budget() } else { plan(seed) };
-    let plan = if number("RHUMB_SIMULATION_GROUPS") == Some(1) { plan.with_groups() } else { plan };
-    let plan = if number("RHUMB_SIMULATION_COPIES") == Some(1) { plan.with_copies() } else { plan };
+    let plan = if number("RHUMB_SIMULATION_BUDGET") == Some(1) {
+        plan(seed).with_budget()
+    } else {
+        plan(seed)
+    };
+    let plan = if number("RHUMB_SIMULATION_GROUPS") == Some(1) {
+        plan.with_groups()
+    } else {
+        plan
+    };
+    let plan = if number("RHUMB_SIMULATION_COPIES") == Some(1) {
+        plan.with_copies()
+    } else {
+        plan
+    };
     match run(&plan, true) {
         Ok(ended) => println!("seed {seed}: {ended:?}"),
         Err(failure) => panic!("{failure}"),

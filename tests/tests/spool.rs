@@ -28,21 +28,32 @@ fn files(data: &Path) -> Vec<PathBuf> {
 }
 
 fn bytes(files: &[PathBuf]) -> u64 {
-    files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
+    files
+        .iter()
+        .filter_map(|file| file.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
 }
 
 /// Waits until pages lie in files that came from now on, about [`WAITING`] of them.
 fn until_more_wait(crawl: &Running) {
-    let (since, before) = (Instant::now(), bytes(&files(&crawl.data())));
+    let since = Instant::now();
+    let before = bytes(&files(&crawl.data()));
     while bytes(&files(&crawl.data())) < before + WAITING * PAGE_BYTES {
-        assert!(since.elapsed() < CRAWL_AT_MOST, "{:?}", files(&crawl.data()));
+        assert!(
+            since.elapsed() < CRAWL_AT_MOST,
+            "{:?}",
+            files(&crawl.data())
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 /// The bytes that the broker keeps in a folder, all streams together.
 fn bytes_at_broker(data: &Path) -> u64 {
-    let Ok(entries) = data.read_dir() else { return 0 };
+    let Ok(entries) = data.read_dir() else {
+        return 0;
+    };
     entries
         .flatten()
         .map(|entry| match entry.metadata() {
@@ -53,8 +64,9 @@ fn bytes_at_broker(data: &Path) -> u64 {
         .sum()
 }
 
-/// Goal: pages lie in files while a stage has not had them, a tap shows them whole, files go when nobody waits for them, and
-/// with the last one their folder. Method: the archiver stands still for a while.
+/// Goal: pages lie in files while a stage has not had them, a tap shows them whole, files go when
+/// nobody waits for them, and with the last one their folder. Method: the archiver stands still for
+/// a while.
 #[test]
 fn pages_lie_in_files_until_every_stage_has_had_them() {
     let world = world();
@@ -66,17 +78,28 @@ fn pages_lie_in_files_until_every_stage_has_had_them() {
     until_more_wait(&crawl);
     let at_broker = bytes_at_broker(&crawl.data().join("jetstream"));
     signal(archiver, Signal::CONT);
-    assert!(at_broker < WAITING * PAGE_BYTES, "{at_broker} bytes at the broker");
+    assert!(
+        at_broker < WAITING * PAGE_BYTES,
+        "{at_broker} bytes at the broker"
+    );
     let data = crawl.data();
     world.assert_whole(&crawl.finish(CRAWL_AT_MOST));
     assert!(!data.join("spool").exists(), "{:?}", files(&data));
     let shown = tap.lines();
-    let whole = shown.iter().filter(|line| line.contains("\"status\":200")).count() as u64;
-    assert!(whole >= world.web.truth().pages.len() as u64 / 2, "{whole} of {}: {:?}", shown.len(), shown.first());
+    let whole = shown
+        .iter()
+        .filter(|line| line.contains("\"status\":200"))
+        .count() as u64;
+    assert!(
+        whole >= world.web.truth().pages.len() as u64 / 2,
+        "{whole} of {}: {:?}",
+        shown.len(),
+        shown.first()
+    );
 }
 
-/// Goal: pages whose file is gone go to the dead letters by name, and the crawl goes on. Method: the parser stands still
-/// while a file is cut.
+/// Goal: pages whose file is gone go to the dead letters by name, and the crawl goes on. Method:
+/// the parser stands still while a file is cut.
 #[test]
 fn pages_whose_file_is_damaged_go_to_the_dead_letters_and_the_crawl_goes_on() {
     let world = world();
@@ -92,22 +115,29 @@ fn pages_whose_file_is_damaged_go_to_the_dead_letters_and_the_crawl_goes_on() {
     let fetcher = crawl.pid("fetcher");
     signal(fetcher, Signal::STOP);
     for file in files(&crawl.data()) {
-        let file = std::fs::File::options().write(true).open(file).expect("a file");
+        let file = std::fs::File::options()
+            .write(true)
+            .open(file)
+            .expect("a file");
         file.set_len(0).expect("a file that can be cut");
     }
     signal(parser, Signal::CONT);
     crawl.until(CRAWL_AT_MOST, |summary| summary.dead > 0);
     signal(fetcher, Signal::CONT);
     let letters = crawl.rhumb(&["dead", "--json"]).out;
-    assert!(letters.contains("what it refers to is not in") && letters.contains("spool/pages/fetcher-0-"), "{letters}");
+    assert!(
+        letters.contains("what it refers to is not in")
+            && letters.contains("spool/pages/fetcher-0-"),
+        "{letters}"
+    );
     let summary = crawl.until(CRAWL_AT_MOST, |summary| summary.complete);
     assert!(summary.pages > WAITING, "{}", json(&summary));
     crawl.signal(Signal::INT);
     crawl.exit_code(CRAWL_AT_MOST);
 }
 
-/// Goal: a crawl that was stopped goes on with the pages in its files, also when it is told to have no more of them. Method:
-/// everything is killed while the parser stands still.
+/// Goal: a crawl that was stopped goes on with the pages in its files, also when it is told to have
+/// no more of them. Method: everything is killed while the parser stands still.
 #[test]
 fn pages_in_files_outlive_all_processes_and_the_key() {
     let world = world();
@@ -122,7 +152,10 @@ fn pages_in_files_outlive_all_processes_and_the_key() {
     let finished = world.resume().set("broker.spool=false").run(CRAWL_AT_MOST);
     world.assert_counted(&finished);
     assert_eq!(finished.summary.dead, 0, "{}", json(&finished.summary));
-    let more: Vec<PathBuf> = files(&world.data()).into_iter().filter(|file| !left.contains(file)).collect();
+    let more: Vec<PathBuf> = files(&world.data())
+        .into_iter()
+        .filter(|file| !left.contains(file))
+        .collect();
     assert!(more.is_empty(), "{more:?}");
 }
 

@@ -1,5 +1,5 @@
-//! The store of an instance after a crash: open again within seconds, with all that was committed, and never larger
-//! in memory than configured (P6).
+//! The store of an instance after a crash: open again within seconds, with all that was committed,
+//! and never larger in memory than configured (P6).
 
 use rhumb_config::{Bytes, Durability};
 use rhumb_node::disk::{DiskStore, StoreOptions};
@@ -18,8 +18,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const TABLES: [Table; 2] = ["seen", "queue"];
 const MEMTABLE_BYTES: u64 = 8 << 20;
 const CACHE_BYTES: u64 = 32 << 20;
-/// A memtable being filled and one being flushed for each table, the block cache, and 64 MiB for the program, its
-/// allocator, the journal's buffers, and the filters and indices of the tables on disk.
+/// A memtable being filled and one being flushed for each table, the block cache, and 64 MiB for
+/// the program, its allocator, the journal's buffers, and the filters and indices of the tables on
+/// disk.
 const RESIDENT_BYTES_MAX: u64 = 2 * TABLES.len() as u64 * MEMTABLE_BYTES + CACHE_BYTES + (64 << 20);
 const KEYS: u64 = 2_000_000;
 const KEYS_PER_COMMIT: u64 = 256;
@@ -28,7 +29,8 @@ const QUEUED_OF: u64 = 16;
 const OPEN_AT_MOST: Duration = Duration::from_secs(5);
 /// Set for the process that writes: the folder of its store.
 const WRITER: &str = "RHUMB_TEST_STORE_WRITER";
-const THIS_TEST: &str = "a_killed_store_opens_within_seconds_holds_all_commits_and_keeps_to_its_memory";
+const THIS_TEST: &str =
+    "a_killed_store_opens_within_seconds_holds_all_commits_and_keeps_to_its_memory";
 
 #[test]
 fn a_killed_store_opens_within_seconds_holds_all_commits_and_keeps_to_its_memory() {
@@ -38,7 +40,10 @@ fn a_killed_store_opens_within_seconds_holds_all_commits_and_keeps_to_its_memory
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let (committed, resident) = kill_a_writer(folder.path());
-    assert!(resident < RESIDENT_BYTES_MAX, "{resident} bytes resident after {committed} keys");
+    assert!(
+        resident < RESIDENT_BYTES_MAX,
+        "{resident} bytes resident after {committed} keys"
+    );
 
     // Each time as the killed writer left it: a store that was opened once has less to do.
     let mut store = None;
@@ -52,21 +57,44 @@ fn a_killed_store_opens_within_seconds_holds_all_commits_and_keeps_to_its_memory
     });
     let (store, _folder) = store.expect("it was opened");
     // The writer dies anywhere: also between a commit and the line that tells of it.
-    let is_one_more = store.contains("seen", &key(committed)).expect("a store that can be read");
-    let committed = if is_one_more { committed + KEYS_PER_COMMIT } else { committed };
-    for number in (0..committed).step_by(997).chain(committed.saturating_sub(2 * KEYS_PER_COMMIT)..committed) {
-        let value = store.get("seen", &key(number)).expect("a store that can be read");
-        assert_eq!(value.as_deref(), Some(value_of(number).as_slice()), "key {number} of {committed}");
+    let is_one_more = store
+        .contains("seen", &key(committed))
+        .expect("a store that can be read");
+    let committed = if is_one_more {
+        committed + KEYS_PER_COMMIT
+    } else {
+        committed
+    };
+    for number in (0..committed)
+        .step_by(997)
+        .chain(committed.saturating_sub(2 * KEYS_PER_COMMIT)..committed)
+    {
+        let value = store
+            .get("seen", &key(number))
+            .expect("a store that can be read");
+        assert_eq!(
+            value.as_deref(),
+            Some(value_of(number).as_slice()),
+            "key {number} of {committed}"
+        );
         // Of the queue each commit removes what the one before put there.
         let is_last = number >= committed - KEYS_PER_COMMIT && number % QUEUED_OF == 0;
-        let is_queued = store.contains("queue", &key(number)).expect("a store that can be read");
-        assert!(is_queued || !is_last, "key {number} of {committed} is queued: {is_queued}");
-        assert!(!is_queued || number + KEYS_PER_COMMIT >= committed, "key {number} of {committed} is queued");
+        let is_queued = store
+            .contains("queue", &key(number))
+            .expect("a store that can be read");
+        assert!(
+            is_queued || !is_last,
+            "key {number} of {committed} is queued: {is_queued}"
+        );
+        assert!(
+            !is_queued || number + KEYS_PER_COMMIT >= committed,
+            "key {number} of {committed} is queued"
+        );
     }
 }
 
-/// Runs the writer until it has written `KEYS` and kills it in the middle of the next commits; gives how many keys
-/// it had surely committed and its largest resident memory.
+/// Runs the writer until it has written `KEYS` and kills it in the middle of the next commits;
+/// gives how many keys it had surely committed and its largest resident memory.
 fn kill_a_writer(folder: &Path) -> (u64, u64) {
     let mut writer = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", THIS_TEST, "--nocapture", "--test-threads=1"])
@@ -80,7 +108,10 @@ fn kill_a_writer(folder: &Path) -> (u64, u64) {
     let mut committed = 0;
     let mut resident = 0;
     for line in lines.map_while(Result::ok) {
-        let Some(number) = line.strip_prefix("committed ").and_then(|number| number.parse::<u64>().ok()) else {
+        let Some(number) = line
+            .strip_prefix("committed ")
+            .and_then(|number| number.parse::<u64>().ok())
+        else {
             continue;
         };
         let was_running = committed < KEYS;
@@ -98,7 +129,11 @@ fn kill_a_writer(folder: &Path) -> (u64, u64) {
 /// A copy of the folder.
 fn copied(folder: &Path) -> TempDir {
     let copy = tempfile::tempdir().expect("a folder");
-    let status = Command::new("cp").arg("-r").arg(folder.join("store")).arg(copy.path()).status();
+    let status = Command::new("cp")
+        .arg("-r")
+        .arg(folder.join("store"))
+        .arg(copy.path())
+        .status();
     assert!(status.expect("cp runs").success());
     copy
 }
@@ -119,7 +154,10 @@ fn write_until_killed(folder: &Path) {
             }
         }
         store.commit(&changes).expect("a commit");
-        if writeln!(out, "committed {}", first + KEYS_PER_COMMIT).and_then(|()| out.flush()).is_err() {
+        if writeln!(out, "committed {}", first + KEYS_PER_COMMIT)
+            .and_then(|()| out.flush())
+            .is_err()
+        {
             return;
         }
     }
@@ -136,7 +174,10 @@ fn open(folder: &Path) -> DiskStore {
 
 /// What looks like a fingerprint: keys come in no order.
 fn key(number: u64) -> Vec<u8> {
-    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec()
+    (number + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .to_be_bytes()
+        .to_vec()
 }
 
 fn value_of(number: u64) -> Vec<u8> {
@@ -146,7 +187,15 @@ fn value_of(number: u64) -> Vec<u8> {
 /// The line `VmHWM:` of a process's status.
 fn peak_resident(status: &Path) -> u64 {
     let text = std::fs::read_to_string(status).expect("the writer's status");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("a peak");
+    let kib: u64 = line
+        .trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse()
+        .expect("a number");
     kib * 1024
 }

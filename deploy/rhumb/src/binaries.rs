@@ -11,6 +11,10 @@ pub fn folder() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find the folder of this program")?;
     let folder = own.parent().context("this program lies in no folder")?;
     // Cargo puts the programs of tests into a folder below.
-    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    let folder = if folder.ends_with("deps") {
+        folder.parent().unwrap_or(folder)
+    } else {
+        folder
+    };
     Ok(folder.to_owned())
 }

@@ -1,14 +1,16 @@
-//! The private nats-server of a crawl: started with it, stopped with it, found or installed by itself.
+//! The private nats-server of a crawl: started with it, stopped with it, found or installed by
+//! itself.
 //!
-//! In: a data directory and a few settings ([`BrokerOptions`]). Out: a running server on loopback whose
-//! JetStream store lies below that directory ([`Broker`]), its address with the token that it asks for, its pid, and the
-//! means to supervise it.
+//! In: a data directory and a few settings ([`BrokerOptions`]). Out: a running server on loopback
+//! whose JetStream store lies below that directory ([`Broker`]), its address with the token that it
+//! asks for, its pid, and the means to supervise it.
 //!
-//! Invariants: one server per data directory, guarded by a lock on `broker.lock` which the operating system
-//! releases however its holder dies; whoever holds the lock ends any server that a killed holder left behind.
-//! The port stays the same over a restart, so that clients find the server again. The server is in a process
-//! group of its own: Ctrl-C on the terminal reaches the crawl, which drains before it stops the server. It listens on
-//! loopback alone and lets in who knows its token, which no other user of this machine can read; it has no other port.
+//! Invariants: one server per data directory, guarded by a lock on `broker.lock` which the
+//! operating system releases however its holder dies; whoever holds the lock ends any server that a
+//! killed holder left behind. The port stays the same over a restart, so that clients find the
+//! server again. The server is in a process group of its own: Ctrl-C on the terminal reaches the
+//! crawl, which drains before it stops the server. It listens on loopback alone and lets in who
+//! knows its token, which no other user of this machine can read; it has no other port.
 
 mod config;
 mod install;
@@ -48,28 +50,30 @@ const LOG_TAIL_LINES: usize = 12;
 /// What a private nats-server is started with.
 #[derive(Debug, Clone)]
 pub struct BrokerOptions {
-    /// Directory of `broker.conf`, `broker.token`, `broker.lock` and the store `jetstream/`; created when missing.
+    /// Directory of `broker.conf`, `broker.token`, `broker.lock` and the store `jetstream/`;
+    /// created when missing.
     pub data: PathBuf,
     /// The server's log; appended to, rotated by the server at 16 MiB, two old files kept.
     pub log_file: PathBuf,
-    /// Port for clients on 127.0.0.1; 0 chooses a free one outside the range the system gives to outgoing
-    /// connections.
+    /// Port for clients on 127.0.0.1; 0 chooses a free one outside the range the system gives to
+    /// outgoing connections.
     pub port: u16,
-    /// How often the store is flushed to disk. Acknowledged messages survive the death of any process at every
-    /// value; a power cut may take what is younger than this. Zero flushes before every acknowledgement (slow).
+    /// How often the store is flushed to disk. Acknowledged messages survive the death of any
+    /// process at every value; a power cut may take what is younger than this. Zero flushes before
+    /// every acknowledgement (slow).
     pub sync_interval: Duration,
     /// Largest message in bytes, from 1 KiB to 64 MiB; the server warns above 8 MiB.
     pub max_payload: u32,
-    /// How long a start may take until clients are answered. A large store that was not closed properly is read
-    /// through first; a server that dies is reported at once.
+    /// How long a start may take until clients are answered. A large store that was not closed
+    /// properly is read through first; a server that dies is reported at once.
     pub start_timeout: Duration,
     /// Environment variables added for the server, such as `GOGC` or `GOMEMLIMIT`.
     pub env: Vec<(String, String)>,
 }
 
 impl BrokerOptions {
-    /// The usual settings for a store under `data`: any free port, 8 MiB messages, a flush every two minutes (the
-    /// server's own default), a minute to start, and the log in `data/broker.log`.
+    /// The usual settings for a store under `data`: any free port, 8 MiB messages, a flush every
+    /// two minutes (the server's own default), a minute to start, and the log in `data/broker.log`.
     pub fn new(data: impl Into<PathBuf>) -> BrokerOptions {
         let data = data.into();
         BrokerOptions {
@@ -114,20 +118,29 @@ enum Started {
 impl Broker {
     /// Starts a server and returns once it answers clients; JetStream is ready by then.
     ///
-    /// Finds or installs the executable first ([`find_or_install`]). A server left in this data directory by an
-    /// owner that was killed is ended.
+    /// Finds or installs the executable first ([`find_or_install`]). A server left in this data
+    /// directory by an owner that was killed is ended.
     ///
     /// # Errors
-    /// No executable; the data directory belongs to a living owner; a fixed port is taken; or the server dies or
-    /// stays silent for `start_timeout` (the message then ends with its log's last lines).
+    /// No executable; the data directory belongs to a living owner; a fixed port is taken; or the
+    /// server dies or stays silent for `start_timeout` (the message then ends with its log's last
+    /// lines).
     pub async fn start(options: BrokerOptions) -> Result<Broker> {
-        let executable = tokio::task::spawn_blocking(find_or_install).await.context("looking for nats-server")??;
+        let executable = tokio::task::spawn_blocking(find_or_install)
+            .await
+            .context("looking for nats-server")??;
         let (setup, lock) = Setup::prepare(executable, options).await?;
         process::end_stale(&setup.config_file, STOP_PATIENCE).await?;
         let (server, port) = setup.start_somewhere().await?;
         tracing::debug!(pid = server.pid(), port, "nats-server started");
         let url = format!("nats://{}@127.0.0.1:{port}", setup.token);
-        Ok(Broker { server, setup, port, url, _lock: lock })
+        Ok(Broker {
+            server,
+            setup,
+            port,
+            url,
+            _lock: lock,
+        })
     }
 
     /// The address for clients, `nats://TOKEN@127.0.0.1:PORT`; the same over restarts.
@@ -145,8 +158,9 @@ impl Broker {
         self.server.try_wait()
     }
 
-    /// Ends the server: SIGTERM, on which it closes its store, and SIGKILL when it is not gone ten seconds later.
-    /// Does nothing when it has ended already. The data directory stays reserved, so [`Broker::restart`] may follow.
+    /// Ends the server: SIGTERM, on which it closes its store, and SIGKILL when it is not gone ten
+    /// seconds later. Does nothing when it has ended already. The data directory stays reserved, so
+    /// [`Broker::restart`] may follow.
     ///
     /// # Errors
     /// Only when the operating system refuses the signal.
@@ -165,8 +179,8 @@ impl Broker {
     /// Starts the server again on the same port and store, after stopping it where it still runs.
     ///
     /// # Errors
-    /// As for [`Broker::start`]. A port that another process has taken meanwhile, and a start that somebody kills, are tried
-    /// again until `start_timeout`. It may be called again.
+    /// As for [`Broker::start`]. A port that another process has taken meanwhile, and a start that
+    /// somebody kills, are tried again until `start_timeout`. It may be called again.
     pub async fn restart(&mut self) -> Result<()> {
         self.stop().await?;
         let deadline = Instant::now() + self.setup.options.start_timeout;
@@ -174,7 +188,11 @@ impl Broker {
             match self.setup.start_on(self.port).await? {
                 Started::Ready(server) => {
                     self.server = server;
-                    tracing::debug!(pid = self.server.pid(), port = self.port, "nats-server restarted");
+                    tracing::debug!(
+                        pid = self.server.pid(),
+                        port = self.port,
+                        "nats-server restarted"
+                    );
                     return Ok(());
                 }
                 Started::Prevented(message) if Instant::now() >= deadline => bail!(message),
@@ -189,24 +207,39 @@ impl Setup {
     async fn prepare(executable: PathBuf, mut options: BrokerOptions) -> Result<(Setup, File)> {
         config::check(&options)?;
         let data = &options.data;
-        fs::create_dir_all(data).with_context(|| format!("creating the data directory {}", data.display()))?;
-        options.data = fs::canonicalize(data).with_context(|| format!("opening {}", data.display()))?;
-        options.log_file = std::path::absolute(&options.log_file).context("locating the broker's log")?;
+        fs::create_dir_all(data)
+            .with_context(|| format!("creating the data directory {}", data.display()))?;
+        options.data =
+            fs::canonicalize(data).with_context(|| format!("opening {}", data.display()))?;
+        options.log_file =
+            std::path::absolute(&options.log_file).context("locating the broker's log")?;
         if let Some(folder) = options.log_file.parent() {
             fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
         }
         let lock = lock(&options.data.join("broker.lock")).await?;
         let config_file = options.data.join("broker.conf");
         let token = token::of(&options.data)?;
-        Ok((Setup { executable, options, config_file, token }, lock))
+        Ok((
+            Setup {
+                executable,
+                options,
+                config_file,
+                token,
+            },
+            lock,
+        ))
     }
 
-    /// Starts on the configured port, or on a free one. A probe cannot keep a port for the server, so a port lost
-    /// to another process in between only costs another attempt.
+    /// Starts on the configured port, or on a free one. A probe cannot keep a port for the server,
+    /// so a port lost to another process in between only costs another attempt.
     async fn start_somewhere(&self) -> Result<(Server, u16)> {
         let mut last = String::new();
         for _ in 0..PORT_ATTEMPTS {
-            let port = if self.options.port == 0 { free_port()? } else { self.options.port };
+            let port = if self.options.port == 0 {
+                free_port()?
+            } else {
+                self.options.port
+            };
             match self.start_on(port).await? {
                 Started::Ready(server) => return Ok((server, port)),
                 Started::Prevented(message) => last = message,
@@ -224,7 +257,12 @@ impl Setup {
         whole_file::replace(&self.config_file, text.as_bytes())
             .with_context(|| format!("writing {}", self.config_file.display()))?;
         let log_start = fs::metadata(log_file).map_or(0, |meta| meta.len());
-        let mut server = Server::spawn(&self.executable, &self.config_file, log_file, &self.options.env)?;
+        let mut server = Server::spawn(
+            &self.executable,
+            &self.config_file,
+            log_file,
+            &self.options.env,
+        )?;
 
         let deadline = Instant::now() + self.options.start_timeout;
         loop {
@@ -233,8 +271,10 @@ impl Setup {
             }
             if let Some(status) = server.try_wait() {
                 let log = log_since(log_file, log_start);
-                let message =
-                    format!("nats-server on 127.0.0.1:{port} ended at start ({status}); {}", tail(&log, log_file));
+                let message = format!(
+                    "nats-server on 127.0.0.1:{port} ended at start ({status}); {}",
+                    tail(&log, log_file)
+                );
                 if log.contains("address already in use") || status.signal().is_some() {
                     return Ok(Started::Prevented(message));
                 }
@@ -255,8 +295,9 @@ impl Setup {
 
 /// A port that was free a moment ago.
 ///
-/// It lies below the range of outgoing connections: while the server is down for a restart, no connection of the
-/// crawl gets its port as a source port, and no client that keeps trying to reconnect can connect to itself.
+/// It lies below the range of outgoing connections: while the server is down for a restart, no
+/// connection of the crawl gets its port as a source port, and no client that keeps trying to
+/// reconnect can connect to itself.
 fn free_port() -> Result<u16> {
     const LOWEST: u16 = 10_000;
     let outgoing_from = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
@@ -270,7 +311,10 @@ fn free_port() -> Result<u16> {
             return Ok(port);
         }
     }
-    bail!("no free port on 127.0.0.1 between {LOWEST} and {}", LOWEST + width)
+    bail!(
+        "no free port on 127.0.0.1 between {LOWEST} and {}",
+        LOWEST + width
+    )
 }
 
 /// A number unlike that of other processes, for names and ports; not for secrets.
@@ -284,14 +328,22 @@ async fn answers_as(name: &str, port: u16) -> bool {
     let greeting = async {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()?;
         let mut line = String::new();
-        BufReader::new(stream.take(INFO_BYTES_MAX)).read_line(&mut line).await.ok()?;
+        BufReader::new(stream.take(INFO_BYTES_MAX))
+            .read_line(&mut line)
+            .await
+            .ok()?;
         let info: serde_json::Value = serde_json::from_str(line.strip_prefix("INFO ")?).ok()?;
         Some(info.get("server_name")?.as_str()? == name)
     };
-    tokio::time::timeout(Duration::from_secs(1), greeting).await.ok().flatten().unwrap_or(false)
+    tokio::time::timeout(Duration::from_secs(1), greeting)
+        .await
+        .ok()
+        .flatten()
+        .unwrap_or(false)
 }
 
-/// What the log gained since it was `start` bytes long, at most the last 64 KiB; all of it when it was rotated.
+/// What the log gained since it was `start` bytes long, at most the last 64 KiB; all of it when it
+/// was rotated.
 fn log_since(path: &Path, start: u64) -> String {
     const BYTES_MAX: u64 = 64 * 1024;
     let read = || -> std::io::Result<Vec<u8>> {
@@ -303,7 +355,9 @@ fn log_since(path: &Path, start: u64) -> String {
         file.take(BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    read()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
 }
 
 /// The last lines of a log, introduced by where it is.

@@ -6,8 +6,9 @@
 //!     dedup/00000.parts    the parts of a partition, compressed
 //!     scheduler/00000.parts ...
 //! ```
-//! In: what `rhumb checkpoint` collects from the processes of a crawl. Out: what `rhumb crawl --restore` begins with.
-//! Invariant: a folder with `checkpoint.json` is whole; one without it has nothing that is used.
+//! In: what `rhumb checkpoint` collects from the processes of a crawl. Out: what `rhumb crawl
+//! --restore` begins with. Invariant: a folder with `checkpoint.json` is whole; one without it has
+//! nothing that is used.
 //!
 //! - [`Manifest`]: what `checkpoint.json` says;
 //! - [`Folder`]: a checkpoint that is being written;

@@ -1,7 +1,7 @@
 //! The command line: which commands there are, and how they end.
 //!
-//! In: arguments. Out: an exit code; an error is told on standard error. Each command has a file, with its arguments, its
-//! help and what it does.
+//! In: arguments. Out: an exit code; an error is told on standard error. Each command has a file,
+//! with its arguments, its help and what it does.
 
 mod adopt;
 mod arguments;
@@ -114,7 +114,10 @@ enum Command {
 /// Runs the command that the command line names.
 pub(crate) fn main() -> ExitCode {
     let command = CommandLine::parse().command;
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("rhumb: cannot start: {error}");
@@ -130,7 +133,11 @@ pub(crate) fn main() -> ExitCode {
             let is_bad = error.downcast_ref::<BadArguments>().is_some()
                 || error.is::<rhumb_config::ConfigError>()
                 || error.is::<rhumb_config::identity::Misfit>();
-            if is_bad { ExitCode::from(BAD_INPUT) } else { ExitCode::FAILURE }
+            if is_bad {
+                ExitCode::from(BAD_INPUT)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How commands ask the processes of a crawl: over the crawl's control subjects at the broker.
 //!
-//! In: a request for all processes, or for the `rhumb` that supervises them. Out: their answers, in JSON.
+//! In: a request for all processes, or for the `rhumb` that supervises them. Out: their answers, in
+//! JSON.
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
@@ -45,7 +46,8 @@ pub(crate) enum SupervisorRequest {
 
 /// Answers [`SupervisorRequest`]s on the control subject of this name.
 pub(crate) const SUPERVISOR: &str = "supervisor";
-/// Answers [`SupervisorRequest::Status`] alone on the control subject of this name: for users who may change nothing.
+/// Answers [`SupervisorRequest::Status`] alone on the control subject of this name: for users who
+/// may change nothing.
 pub(crate) const SUPERVISION: &str = "supervision";
 /// How long processes may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -64,7 +66,10 @@ pub(crate) struct Awaited {
 impl From<Option<usize>> for Awaited {
     /// All of a known number, or those that come.
     fn from(expected: Option<usize>) -> Self {
-        Awaited { surely: expected.unwrap_or(1), at_most: expected.unwrap_or(usize::MAX) }
+        Awaited {
+            surely: expected.unwrap_or(1),
+            at_most: expected.unwrap_or(usize::MAX),
+        }
     }
 }
 
@@ -72,23 +77,43 @@ impl From<Option<usize>> for Awaited {
 ///
 /// # Errors
 /// Nobody supervises the crawl, or the broker does not answer.
-pub(crate) async fn ask_supervisor(bus: &Bus, request: &SupervisorRequest) -> anyhow::Result<async_nats::Message> {
-    let to = if matches!(request, SupervisorRequest::Status) { SUPERVISION } else { SUPERVISOR };
+pub(crate) async fn ask_supervisor(
+    bus: &Bus,
+    request: &SupervisorRequest,
+) -> anyhow::Result<async_nats::Message> {
+    let to = if matches!(request, SupervisorRequest::Status) {
+        SUPERVISION
+    } else {
+        SUPERVISOR
+    };
     let request = serde_json::to_vec(request)?;
-    Ok(bus.client.request(bus.subjects.control(to), request.into()).await?)
+    Ok(bus
+        .client
+        .request(bus.subjects.control(to), request.into())
+        .await?)
 }
 
-/// What the supervising process is asked. Who may only look reaches [`SUPERVISION`] alone, where nothing can be changed.
+/// What the supervising process is asked. Who may only look reaches [`SUPERVISION`] alone, where
+/// nothing can be changed.
 ///
 /// # Errors
 /// The connection to the broker is closed.
 pub(crate) async fn supervisor_requests(
     bus: &Bus,
 ) -> anyhow::Result<impl futures::Stream<Item = async_nats::Message> + Unpin + use<>> {
-    let all = bus.client.subscribe(bus.subjects.control(SUPERVISOR)).await?;
-    let looks = bus.client.subscribe(bus.subjects.control(SUPERVISION)).await?;
+    let all = bus
+        .client
+        .subscribe(bus.subjects.control(SUPERVISOR))
+        .await?;
+    let looks = bus
+        .client
+        .subscribe(bus.subjects.control(SUPERVISION))
+        .await?;
     let is_look = |request: &async_nats::Message| {
-        std::future::ready(matches!(serde_json::from_slice(&request.payload), Ok(SupervisorRequest::Status)))
+        std::future::ready(matches!(
+            serde_json::from_slice(&request.payload),
+            Ok(SupervisorRequest::Status)
+        ))
     };
     Ok(futures::stream::select(all, looks.filter(is_look)))
 }
@@ -104,9 +129,15 @@ pub(crate) async fn ask_all<T: DeserializeOwned>(
 ) -> anyhow::Result<Vec<T>> {
     let Awaited { surely, at_most } = awaited.into();
     let inbox = bus.client.new_inbox();
-    let mut answers = bus.client.subscribe(inbox.clone()).await.context("cannot subscribe")?;
+    let mut answers = bus
+        .client
+        .subscribe(inbox.clone())
+        .await
+        .context("cannot subscribe")?;
     let request = serde_json::to_vec(request)?;
-    bus.client.publish_with_reply(bus.subjects.control("all"), inbox, request.into()).await?;
+    bus.client
+        .publish_with_reply(bus.subjects.control("all"), inbox, request.into())
+        .await?;
     let mut given = Vec::new();
     let end = tokio::time::Instant::now() + ANSWER_TIMEOUT;
     while given.len() < at_most {

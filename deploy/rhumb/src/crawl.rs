@@ -1,10 +1,12 @@
 //! The life of a crawl.
 //!
-//! In: a [`Plan`]; signals, and what the operator asks while it runs. Out: why it ended, and a summary.
+//! In: a [`Plan`]; signals, and what the operator asks while it runs. Out: why it ended, and a
+//! summary.
 //!
-//! Flow: `start` brings up broker, streams, processes and seeds on this machine (`rhumb crawl`, `rhumb up`), or takes over a
-//! crawl whose stages others deploy (`rhumb conduct`). Then the crawl is watched until it is complete or at a limit: what
-//! died here is started again, the stages that are deployed are kept in view. Then it is drained, summed up and stopped.
+//! Flow: `start` brings up broker, streams, processes and seeds on this machine (`rhumb crawl`,
+//! `rhumb up`), or takes over a crawl whose stages others deploy (`rhumb conduct`). Then the crawl
+//! is watched until it is complete or at a limit: what died here is started again, the stages that
+//! are deployed are kept in view. Then it is drained, summed up and stopped.
 
 mod bystanders;
 mod disk;
@@ -76,14 +78,16 @@ const MAKE_MAX: Duration = Duration::from_secs(5);
 /// Runs or conducts a crawl from its beginning, or from where it stopped, to its end.
 ///
 /// # Errors
-/// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written; URLs are
-/// unaccounted for in the end (P3); it has ended by itself, and no page was ever fetched.
+/// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary
+/// cannot be written; URLs are unaccounted for in the end (P3); it has ended by itself, and no page
+/// was ever fetched.
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     let mut crawl = match &plan.runs {
         Runs::Here => Crawl::new(plan, start(plan).await?),
         // As the first process of a container it would not hear of it otherwise.
         Runs::Deployed { .. } => {
-            let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
             tokio::select! {
                 parts = start(plan) => Crawl::new(plan, parts?),
                 _ = interrupt.recv() => return Ok(EndReason::Interrupted),
@@ -101,7 +105,8 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     let violations = crawl.standing.violations();
     anyhow::ensure!(
         violations.is_empty(),
-        "the crawl has ended, and URLs are unaccounted for: {}; what was lost cannot be found again in this crawl",
+        "the crawl has ended, and URLs are unaccounted for: {}; what was lost cannot be found \
+         again in this crawl",
         violations.join("; ")
     );
     if let Some(why) = nothing.filter(|_| reason == EndReason::Complete) {
@@ -137,7 +142,8 @@ struct Crawl<'a> {
     gathered: Option<Gathered>,
     /// The configuration without what others should not see, for it; none where others keep it.
     configuration: Option<String>,
-    /// What the operator knows of the end of a crawl whose stages are deployed; nothing while it goes on.
+    /// What the operator knows of the end of a crawl whose stages are deployed; nothing while it
+    /// goes on.
     has_said: Option<&'static str>,
     /// Whether what is kept back in traps is to end, as it was said last; none before.
     traps_end: Option<bool>,
@@ -194,7 +200,8 @@ impl<'a> Crawl<'a> {
     ) -> anyhow::Result<EndReason> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
-        let (plan, bus) = (self.plan, self.bus.clone());
+        let plan = self.plan;
+        let bus = self.bus.clone();
         // At most one at a time. A process that is away makes it wait: not the supervision.
         let mut snapshots = FuturesUnordered::new();
         let mut next_snapshot = Instant::now() + FIRST_LOOK_AFTER;
@@ -223,7 +230,11 @@ impl<'a> Crawl<'a> {
                 self.end_traps(false).await;
                 if plan.ends {
                     let is_over = self.standing.is_over();
-                    return Ok(if is_over { EndReason::Complete } else { EndReason::AtLimit });
+                    return Ok(if is_over {
+                        EndReason::Complete
+                    } else {
+                        EndReason::AtLimit
+                    });
                 }
                 self.say_over().await;
             } else if self.standing.has_traps_alone() {
@@ -233,12 +244,16 @@ impl<'a> Crawl<'a> {
                 self.end_traps(false).await;
             }
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
-                anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
+                anyhow::bail!(
+                    "another rhumb has taken over the crawl '{}' on its broker",
+                    plan.pipeline.crawl
+                );
             }
         }
     }
 
-    /// When to look again. `quiet`: nothing was left to do. Two such looks say that a crawl is over: the second comes at once.
+    /// When to look again. `quiet`: nothing was left to do. Two such looks say that a crawl is
+    /// over: the second comes at once.
     fn snapshot_after(&self, quiet: bool) -> Duration {
         match quiet {
             _ if self.standing.is_still() || self.has_said.is_some() => LOOK_AFTER_IDLE,
@@ -250,7 +265,10 @@ impl<'a> Crawl<'a> {
     fn at_limit(&self) -> bool {
         let limit = self.plan.pipeline.limits.max_pages;
         limit > 0 && self.standing.pages() >= limit
-            || self.plan.at_most.is_some_and(|at_most| self.standing.elapsed() >= at_most)
+            || self
+                .plan
+                .at_most
+                .is_some_and(|at_most| self.standing.elapsed() >= at_most)
     }
 
     /// Takes in what a look brought. Returns whether nothing was left to do in it.
@@ -259,7 +277,9 @@ impl<'a> Crawl<'a> {
     /// A stream has become shorter.
     async fn take_in(&mut self, looked: anyhow::Result<Snapshot>) -> anyhow::Result<bool> {
         // A broker that is away is no reason to end: the next look may find it back.
-        let Ok(snapshot) = looked else { return Ok(false) };
+        let Ok(snapshot) = looked else {
+            return Ok(false);
+        };
         self.look_after_consumers(&snapshot.consumers).await;
         self.learn(snapshot)
     }
@@ -271,18 +291,39 @@ impl<'a> Crawl<'a> {
     fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
         self.tide.learn(&snapshot.last_sequences)?;
         self.restarts_at_look = self.restarts();
-        let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.expected());
+        let quiet = self.standing.learn(
+            snapshot,
+            self.broker_use(),
+            &self.plan.pipeline,
+            self.expected(),
+        );
         self.say_waits(quiet);
         let summary = self.summary();
-        self.progress.show(&summary, self.standing.was_whole(), self.standing.snapshot().is_paused());
-        let (expected, missing) = (self.expected(), self.missing());
-        self.front.learn(self.standing.snapshot(), summary, self.partitions.owners(), expected, missing);
+        self.progress.show(
+            &summary,
+            self.standing.was_whole(),
+            self.standing.snapshot().is_paused(),
+        );
+        let expected = self.expected();
+        let missing = self.missing();
+        self.front.learn(
+            self.standing.snapshot(),
+            summary,
+            self.partitions.owners(),
+            expected,
+            missing,
+        );
         Ok(quiet)
     }
 
     /// Says what the crawl waits for while nothing moves. `quiet`: nothing was left to do.
     fn say_waits(&mut self, quiet: bool) {
-        let news = self.waits.learn(Instant::now(), self.standing.snapshot(), &self.plan.pipeline, quiet);
+        let news = self.waits.learn(
+            Instant::now(),
+            self.standing.snapshot(),
+            &self.plan.pipeline,
+            quiet,
+        );
         match news {
             Some(News::Waits(why)) => tracing::warn!("the crawl waits: {why}"),
             Some(News::GoesOn) => tracing::info!("the crawl goes on"),
@@ -298,15 +339,22 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    /// Who answered at the last look is waited for: one that died or starts would make every look a long one. Now and then
-    /// all are: one that is slow to answer is not passed over for ever.
+    /// Who answered at the last look is waited for: one that died or starts would make every look a
+    /// long one. Now and then all are: one that is slow to answer is not passed over for ever.
     fn awaited(&self) -> Awaited {
         let at_most = self.expected();
         let surely = match self.standing.looks() % PATIENT_EVERY {
             0 => at_most,
-            _ => self.standing.answered().saturating_sub(self.deaths_since_look()).min(at_most),
+            _ => self
+                .standing
+                .answered()
+                .saturating_sub(self.deaths_since_look())
+                .min(at_most),
         };
-        Awaited { surely: surely.max(1), at_most }
+        Awaited {
+            surely: surely.max(1),
+            at_most,
+        }
     }
 
     /// Processes that died since the latest look: none of them answers the next one.
@@ -332,14 +380,23 @@ impl<'a> Crawl<'a> {
     }
 
     fn restarts(&self) -> u64 {
-        if let Stages::Here(here) = &self.stages { here.restarts() } else { 0 }
+        if let Stages::Here(here) = &self.stages {
+            here.restarts()
+        } else {
+            0
+        }
     }
 
     fn broker_use(&self) -> Option<ProcessUse> {
-        if let Stages::Here(here) = &self.stages { here.broker_use() } else { None }
+        if let Stages::Here(here) = &self.stages {
+            here.broker_use()
+        } else {
+            None
+        }
     }
 
-    /// Starts again what died here, or looks what is deployed; makes streams again that went with the broker's memory.
+    /// Starts again what died here, or looks what is deployed; makes streams again that went with
+    /// the broker's memory.
     async fn look_after_stages(&mut self) -> anyhow::Result<()> {
         let is_connected = self.bus.is_connected();
         if is_connected && self.connections != self.bus.connections() {
@@ -350,42 +407,56 @@ impl<'a> Crawl<'a> {
                 here.look_after_disk(&mut self.standing).await?;
                 if !here.is_full() {
                     if is_connected {
-                        self.partitions.look_after(&mut here.processes, &mut self.standing).await?;
+                        self.partitions
+                            .look_after(&mut here.processes, &mut self.standing)
+                            .await?;
                     }
                     here.look_after().await?;
                     here.sweep(&self.bus).await;
                 }
             }
             Stages::Deployed(fleet) if is_connected => {
-                fleet.look_after(&mut self.partitions, &mut self.standing).await?
+                fleet
+                    .look_after(&mut self.partitions, &mut self.standing)
+                    .await?
             }
             Stages::Deployed(_) => {}
         }
         Ok(())
     }
 
-    /// After a reconnect: streams that the broker kept in its memory may have gone with it. Stages wait for them.
+    /// After a reconnect: streams that the broker kept in its memory may have gone with it. Stages
+    /// wait for them.
     ///
     /// # Errors
     /// A stream that should have lasted is gone.
     async fn make_streams_again(&mut self) -> anyhow::Result<()> {
         let connections = self.bus.connections();
-        let made = make_streams(&self.bus, &self.plan.pipeline, &self.buckets.register, &self.identity);
+        let made = make_streams(
+            &self.bus,
+            &self.plan.pipeline,
+            &self.buckets.register,
+            &self.identity,
+        );
         match tokio::time::timeout(MAKE_MAX, made).await {
             Ok(Ok(())) => self.connections = connections,
             Ok(Err(error)) if error.is::<Misfit>() => return Err(error),
             // A broker that has just started may not answer yet: the next look tries again.
             Ok(Err(error)) => tracing::debug!("the streams cannot be looked after yet: {error:#}"),
-            Err(_) => tracing::debug!("the streams cannot be looked after yet: the broker does not answer"),
+            Err(_) => tracing::debug!(
+                "the streams cannot be looked after yet: the broker does not answer"
+            ),
         }
         Ok(())
     }
 
-    /// Says once that a crawl goes on being conducted although it is complete or at a limit. One whose time is over is
-    /// stopped: the schedulers grant nothing more.
+    /// Says once that a crawl goes on being conducted although it is complete or at a limit. One
+    /// whose time is over is stopped: the schedulers grant nothing more.
     async fn say_over(&mut self) {
         let is_at_limit = self.at_limit();
-        let Stages::Deployed(fleet) = &mut self.stages else { return };
+        let Stages::Deployed(fleet) = &mut self.stages else {
+            return;
+        };
         let why = match is_at_limit {
             true => "at its limit, and no job is granted any more",
             false => "complete; what is injected from now on is crawled, too",
@@ -402,7 +473,8 @@ impl<'a> Crawl<'a> {
         fleet.announce(why).await;
     }
 
-    /// Has what is kept back in traps end, or not any more. A broker that does not answer now is asked again with the next look.
+    /// Has what is kept back in traps end, or not any more. A broker that does not answer now is
+    /// asked again with the next look.
     async fn end_traps(&mut self, traps_end: bool) {
         if self.traps_end == Some(traps_end) {
             return;
@@ -423,11 +495,17 @@ impl<'a> Crawl<'a> {
 
     /// Removes optional consumers that hold the crawl back (P8).
     async fn look_after_consumers(&mut self, consumers: &[Interested]) {
-        for leaving in self.bystanders.judge(Instant::now(), consumers, &self.plan.pipeline) {
+        for leaving in self
+            .bystanders
+            .judge(Instant::now(), consumers, &self.plan.pipeline)
+        {
             let Leaving { edge, name, reason } = &leaving;
             match remove_consumer(&self.bus, *edge, name).await {
                 Ok(()) => {
-                    tracing::warn!("the optional consumer {name} of {} is removed: {reason}", edge.name());
+                    tracing::warn!(
+                        "the optional consumer {name} of {} is removed: {reason}",
+                        edge.name()
+                    );
                     self.bystanders.left(&leaving);
                 }
                 // It is tried again with the next look.
@@ -438,20 +516,34 @@ impl<'a> Crawl<'a> {
 
     async fn answer(&mut self, request: async_nats::Message) {
         let answer = match serde_json::from_slice(&request.payload) {
-            Ok(SupervisorRequest::Scale { stage, replicas, without }) => {
+            Ok(SupervisorRequest::Scale {
+                stage,
+                replicas,
+                without,
+            }) => {
                 let scaled = self.scale(&stage, replicas, &without).await;
-                scaled.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
+                scaled
+                    .map_or_else(|error| format!("{error:#}"), |()| String::new())
+                    .into_bytes()
             }
-            Ok(SupervisorRequest::Move { stage, partitions, to }) => {
+            Ok(SupervisorRequest::Move {
+                stage,
+                partitions,
+                to,
+            }) => {
                 let sent = self.partitions.send(&stage, &partitions, to).await;
-                sent.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
+                sent.map_or_else(|error| format!("{error:#}"), |()| String::new())
+                    .into_bytes()
             }
             Ok(SupervisorRequest::Split { partitions }) => {
                 let split = self.partitions.split(&partitions).await;
-                split.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
+                split
+                    .map_or_else(|error| format!("{error:#}"), |()| String::new())
+                    .into_bytes()
             }
             Ok(SupervisorRequest::Status) => {
-                self.asked.extend(request.reply.filter(|reply| is_inbox(reply)));
+                self.asked
+                    .extend(request.reply.filter(|reply| is_inbox(reply)));
                 return;
             }
             Err(_) => return,
@@ -461,15 +553,22 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    async fn scale(&mut self, stage: &str, replicas: u16, without: &BTreeSet<u16>) -> anyhow::Result<()> {
+    async fn scale(
+        &mut self,
+        stage: &str,
+        replicas: u16,
+        without: &BTreeSet<u16>,
+    ) -> anyhow::Result<()> {
         let stages = self.plan.pipeline.stages.common();
         let Some((_, common)) = stages.into_iter().find(|(known, _)| *known == stage) else {
             anyhow::bail!("there is no stage '{stage}'");
         };
-        if stage == ARCHIVER && (self.plan.pipeline.stages.archiver.replicas == 0) != (replicas == 0) {
+        if stage == ARCHIVER
+            && (self.plan.pipeline.stages.archiver.replicas == 0) != (replicas == 0)
+        {
             anyhow::bail!(
-                "whether there is an archiver is fixed for a run: stop it and go on with --resume --set \
-                 stages.archiver.replicas={replicas}"
+                "whether there is an archiver is fixed for a run: stop it and go on with --resume \
+                 --set stages.archiver.replicas={replicas}"
             );
         }
         match &mut self.stages {

@@ -1,6 +1,8 @@
-//! `rhumb lab`: experiments of the papers. A program of its own runs them, the laboratory, which lies beside this one.
+//! `rhumb lab`: experiments of the papers. A program of its own runs them, the laboratory, which
+//! lies beside this one.
 //!
-//! In: the arguments of an experiment, read alike by both programs. Out: the laboratory in the place of this process.
+//! In: the arguments of an experiment, read alike by both programs. Out: the laboratory in the
+//! place of this process.
 
 use crate::binaries;
 use clap::{Args, Subcommand};
@@ -15,15 +17,16 @@ const LABORATORY: &str = "laboratory";
 /// Reproduces a paper's experiment
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
-    /// Names and pages a second (two papers of 2008): what do a cache, many lookups at once, a good table and a queue for
-    /// each worker bring?
+    /// Names and pages a second (two papers of 2008): what do a cache, many lookups at once, a good
+    /// table and a queue for each worker bring?
     #[command(
-        after_help = "Takes six minutes. The crawler's own resolver resolves a million names from a name server on \
-                      loopback that is as slow as the paper's, and seven small crawlers take turns on a synthetic web. \
-                      Nothing outside this machine is contacted. Writes dns-arms.csv, dns-hit-rates.csv, \
-                      dns-tables.csv, dns-rows.csv and dns.svg; exit 1 when a claim does not hold. Other work on the \
-                      machine makes what is measured in real time look worse.\n\nExample:\n  rhumb lab dns --out \
-                      figures"
+        after_help = "Takes six minutes. The crawler's own resolver resolves a million names from \
+                      a name server on loopback that is as slow as the paper's, and seven small \
+                      crawlers take turns on a synthetic web. Nothing outside this machine is \
+                      contacted. Writes dns-arms.csv, dns-hit-rates.csv, dns-tables.csv, \
+                      dns-rows.csv and dns.svg; exit 1 when a claim does not hold. Other work on \
+                      the machine makes what is measured in real time look worse.\n\nExample:\n  \
+                      rhumb lab dns --out figures"
     )]
     Dns {
         /// Folder for the tables and the figure
@@ -33,24 +36,27 @@ pub enum Experiment {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
-    /// Order of a crawl (Cho, Garcia-Molina and Page 1998; Abiteboul, Preda and Cobena 2003): how soon does it come to the pages
-    /// that matter?
+    /// Order of a crawl (Cho, Garcia-Molina and Page 1998; Abiteboul, Preda and Cobena 2003): how
+    /// soon does it come to the pages that matter?
     #[command(
-        after_help = "Takes three seconds. A synthetic web is crawled in rounds, in which each server fetches its best page, \
-                      by six orders: discovery, what a page is worth when it is found (flow), links counted until the \
-                      fetch, cash gathered until the fetch (OPIC), the same with a part of each page's own, and the true \
-                      PageRank of what is known. Then with links that leave only when they matter, with news that come \
-                      late, with jobs of several pages, and with few connections. Writes order.csv, order-curves.csv and \
-                      order.svg; exit 1 when a claim does not hold.\n\nExamples:\n  rhumb lab order --out figures\n  rhumb lab order --hosts 500 --pages 60 \
-                      --heavy-tail --connections 80"
+        after_help = "Takes three seconds. A synthetic web is crawled in rounds, in which each \
+                      server fetches its best page, by six orders: discovery, what a page is worth \
+                      when it is found (flow), links counted until the fetch, cash gathered until \
+                      the fetch (OPIC), the same with a part of each page's own, and the true \
+                      PageRank of what is known. Then with links that leave only when they matter, \
+                      with news that come late, with jobs of several pages, and with few \
+                      connections. Writes order.csv, order-curves.csv and order.svg; exit 1 when a \
+                      claim does not hold.\n\nExamples:\n  rhumb lab order --out figures\n  rhumb \
+                      lab order --hosts 500 --pages 60 --heavy-tail --connections 80"
     )]
     Order(OrderOfCrawl),
-    /// Partitions (PQ-MCSA; Fagin and others 1979): how evenly do instances share the hosts, and how much moves when one comes
-    /// or goes?
+    /// Partitions (PQ-MCSA; Fagin and others 1979): how evenly do instances share the hosts, and
+    /// how much moves when one comes or goes?
     #[command(
-        after_help = "Takes a few seconds. Instances join and leave, and partitions split, on made-up webs of 10,000 hosts. \
-                      Writes partitions-scaling.csv, partitions-growth.csv and partitions.svg; exit 1 when a claim does \
-                      not hold.\n\nExample:\n  rhumb lab partitions --out figures"
+        after_help = "Takes a few seconds. Instances join and leave, and partitions split, on \
+                      made-up webs of 10,000 hosts. Writes partitions-scaling.csv, \
+                      partitions-growth.csv and partitions.svg; exit 1 when a claim does not \
+                      hold.\n\nExample:\n  rhumb lab partitions --out figures"
     )]
     Partitions {
         /// Folder for the tables and the figure
@@ -60,30 +66,34 @@ pub enum Experiment {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
-    /// Policies of the scheduler (Cao, Jiang and Singh 2003): how many pages, and how much quality, by when?
+    /// Policies of the scheduler (Cao, Jiang and Singh 2003): how many pages, and how much quality,
+    /// by when?
     #[command(
-        after_help = "Crawls a made-up web in simulated time with the scheduler's own core. Writes scheduling.csv, \
-                      scheduling-runs.csv and scheduling.svg; exit 1 when a claim does not hold. With --search it writes \
-                      scheduling-search.csv instead, exits 0, and takes ten to fifteen minutes.\n\nExamples:\n  rhumb lab \
-                      scheduling --out figures\n  rhumb lab scheduling --search --out figures"
+        after_help = "Crawls a made-up web in simulated time with the scheduler's own core. Writes \
+                      scheduling.csv, scheduling-runs.csv and scheduling.svg; exit 1 when a claim \
+                      does not hold. With --search it writes scheduling-search.csv instead, exits \
+                      0, and takes ten to fifteen minutes.\n\nExamples:\n  rhumb lab scheduling \
+                      --out figures\n  rhumb lab scheduling --search --out figures"
     )]
     Scheduling {
         /// Folder for the tables and the figure
         #[arg(long, value_name = "DIR", default_value = ".")]
         out: PathBuf,
-        /// Vary what the paper leaves open, one condition at a time and then several: which bring about the claims that
-        /// fail?
+        /// Vary what the paper leaves open, one condition at a time and then several: which bring
+        /// about the claims that fail?
         #[arg(long)]
         search: bool,
         /// Seed of the web and its qualities: the same seed gives the same files
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
-    /// Topics that share a node (Fan and Li 2015, PQ-MCSA): does each get its share of the connections?
+    /// Topics that share a node (Fan and Li 2015, PQ-MCSA): does each get its share of the
+    /// connections?
     #[command(
-        after_help = "Takes half a minute. Three topics with unequal webs crawl for twenty minutes of simulated time with the \
-                      scheduler's own core, first in, first out and in turns. Writes topics.csv and topics.svg; exit 1 when \
-                      a claim does not hold.\n\nExample:\n  rhumb lab topics --out figures"
+        after_help = "Takes half a minute. Three topics with unequal webs crawl for twenty minutes \
+                      of simulated time with the scheduler's own core, first in, first out and in \
+                      turns. Writes topics.csv and topics.svg; exit 1 when a claim does not \
+                      hold.\n\nExample:\n  rhumb lab topics --out figures"
     )]
     Topics {
         /// Folder for the table and the figure
@@ -93,11 +103,12 @@ pub enum Experiment {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
-    /// Policies and sizes of a URL cache (Broder, Najork and Wiener 2003): which share of the links does it catch?
+    /// Policies and sizes of a URL cache (Broder, Najork and Wiener 2003): which share of the links
+    /// does it catch?
     #[command(
-        after_help = "Writes url-cache.csv and url-cache.svg; exit 1 when a claim does not hold.\n\nExamples:\n  \
-                      rhumb lab url-cache --out figures\n  rhumb export links --data rhumb-data >links.tsv && rhumb lab \
-                      url-cache --trace links.tsv"
+        after_help = "Writes url-cache.csv and url-cache.svg; exit 1 when a claim does not \
+                      hold.\n\nExamples:\n  rhumb lab url-cache --out figures\n  rhumb export \
+                      links --data rhumb-data >links.tsv && rhumb lab url-cache --trace links.tsv"
     )]
     UrlCache {
         /// Folder for the table and the figure
@@ -145,22 +156,28 @@ pub struct OrderOfCrawl {
 }
 
 fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|&number| number > 0).ok_or_else(|| "must be a number above 0".to_owned())
+    text.parse()
+        .ok()
+        .filter(|&number| number > 0)
+        .ok_or_else(|| "must be a number above 0".to_owned())
 }
 
-/// Becomes the laboratory, with the arguments that follow `rhumb lab`: its exit code is that of the command. Returns only
-/// the error when that is not possible.
+/// Becomes the laboratory, with the arguments that follow `rhumb lab`: its exit code is that of the
+/// command. Returns only the error when that is not possible.
 pub(crate) fn start() -> anyhow::Error {
     let program = match binaries::folder() {
         Ok(folder) => folder.join(LABORATORY),
         Err(error) => return error,
     };
-    let error = Command::new(&program).args(std::env::args_os().skip(2)).exec();
+    let error = Command::new(&program)
+        .args(std::env::args_os().skip(2))
+        .exec();
     if error.kind() == ErrorKind::NotFound {
         let program = program.display();
         // Of the whole workspace: of the package alone its dependencies would be built once more.
         return anyhow::anyhow!(
-            "{program} does not exist: build it with `cargo build --release --workspace --bin {LABORATORY}`"
+            "{program} does not exist: build it with `cargo build --release --workspace --bin \
+             {LABORATORY}`"
         );
     }
     anyhow::Error::from(error).context(format!("cannot start {}", program.display()))

@@ -33,7 +33,11 @@ pub(crate) async fn lock(path: &Path) -> Result<File> {
         }
         if Instant::now() >= deadline {
             let holder = fs::read_to_string(path).unwrap_or_default();
-            bail!("{} is held by pid {}: a crawl already runs in this data directory", path.display(), holder.trim());
+            bail!(
+                "{} is held by pid {}: a crawl already runs in this data directory",
+                path.display(),
+                holder.trim()
+            );
         }
         tokio::time::sleep(POLL).await;
     }

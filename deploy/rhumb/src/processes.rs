@@ -1,7 +1,9 @@
-//! The stage processes of a crawl on this machine: started, restarted when they die, scaled, drained.
+//! The stage processes of a crawl on this machine: started, restarted when they die, scaled,
+//! drained.
 //!
-//! Each runs in a process group of its own, so that the terminal's Ctrl-C reaches `rhumb` alone, which drains
-//! them. Their logs go to `<data>/logs/<stage>-<instance>.log`, which they close themselves when it has grown.
+//! Each runs in a process group of its own, so that the terminal's Ctrl-C reaches `rhumb` alone,
+//! which drains them. Their logs go to `<data>/logs/<stage>-<instance>.log`, which they close
+//! themselves when it has grown.
 
 use crate::stages::{ARCHIVER, FETCHER, owns_partitions};
 use anyhow::Context as _;
@@ -53,7 +55,8 @@ pub(crate) struct Processes {
     restarts: u64,
 }
 
-/// First wait before a process that died is started again; doubles with each death in quick succession.
+/// First wait before a process that died is started again; doubles with each death in quick
+/// succession.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(10);
 /// A process that lived this long had started well: its next death counts as the first.
@@ -64,7 +67,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 impl Processes {
     /// No process yet.
     pub(crate) fn new(launch: Launch) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(&launch.logs).with_context(|| format!("cannot create {}", launch.logs.display()))?;
+        std::fs::create_dir_all(&launch.logs)
+            .with_context(|| format!("cannot create {}", launch.logs.display()))?;
         Ok(Processes {
             launch,
             running: BTreeMap::new(),
@@ -127,7 +131,11 @@ impl Processes {
 
     /// The instances of a stage that there should be.
     pub(crate) fn instances(&self, stage: &str) -> BTreeSet<u16> {
-        let of_stage = self.running.keys().chain(self.due.keys()).filter(|(other, _)| other == stage);
+        let of_stage = self
+            .running
+            .keys()
+            .chain(self.due.keys())
+            .filter(|(other, _)| other == stage);
         of_stage.map(|(_, instance)| *instance).collect()
     }
 
@@ -146,8 +154,16 @@ impl Processes {
             .open(&path)
             .with_context(|| format!("cannot write {}", path.display()))?;
         let mut command = Command::new(&binary);
-        command.arg("--instance").arg(instance.to_string()).arg("--config").arg(&self.launch.config);
-        command.arg("--supervisor").arg(std::process::id().to_string()).arg("--log").arg(&path);
+        command
+            .arg("--instance")
+            .arg(instance.to_string())
+            .arg("--config")
+            .arg(&self.launch.config);
+        command
+            .arg("--supervisor")
+            .arg(std::process::id().to_string())
+            .arg("--log")
+            .arg(&path);
         command.arg("--crawl-id").arg(&self.launch.crawl_id);
         for assignment in &self.launch.set {
             command.arg("--set").arg(assignment);
@@ -158,8 +174,10 @@ impl Processes {
                 command.env_remove(name);
             }
         }
-        command
-            .env(format!("{VARIABLES}BROKER__URL"), serde_json::Value::from(self.launch.broker.as_str()).to_string());
+        command.env(
+            format!("{VARIABLES}BROKER__URL"),
+            serde_json::Value::from(self.launch.broker.as_str()).to_string(),
+        );
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -167,15 +185,27 @@ impl Processes {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| format!("cannot start {} (build it with `cargo build --release`)", binary.display()))?;
-        self.running.insert(name, Process { child, started: Instant::now() });
+            .with_context(|| {
+                format!(
+                    "cannot start {} (build it with `cargo build --release`)",
+                    binary.display()
+                )
+            })?;
+        self.running.insert(
+            name,
+            Process {
+                child,
+                started: Instant::now(),
+            },
+        );
         Ok(())
     }
 
-    /// Looks after the processes: reaps the dead, starts them again after a wait. A process that ends because its
-    /// configuration or its state is bad would do so for ever: that is an error.
+    /// Looks after the processes: reaps the dead, starts them again after a wait. A process that
+    /// ends because its configuration or its state is bad would do so for ever: that is an error.
     pub(crate) fn look_after(&mut self) -> anyhow::Result<()> {
-        self.ending.retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
+        self.ending
+            .retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
         let mut dead = Vec::new();
         for (name, process) in &mut self.running {
             if let Ok(Some(status)) = process.child.try_wait() {
@@ -186,11 +216,19 @@ impl Processes {
             self.running.remove(&name);
             let log = self.launch.logs.join(format!("{}-{}.log", name.0, name.1));
             if status.code() == Some(2) {
-                return Err(Misfit(format!("{}.{} cannot go on: {}", name.0, name.1, last_line(&log))).into());
+                return Err(Misfit(format!(
+                    "{}.{} cannot go on: {}",
+                    name.0,
+                    name.1,
+                    last_line(&log)
+                ))
+                .into());
             }
             let failures = self.failures.entry(name.clone()).or_default();
             *failures = if lived > LIVED_WELL { 1 } else { *failures + 1 };
-            let wait = RESTART_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(RESTART_WAIT_MAX);
+            let wait = RESTART_WAIT
+                .saturating_mul(1 << failures.saturating_sub(1).min(10))
+                .min(RESTART_WAIT_MAX);
             self.restarts += 1;
             tracing::warn!(
                 stage = name.0,
@@ -205,7 +243,12 @@ impl Processes {
         }
         let now = Instant::now();
         let is_due = |(name, at): &(&Name, &Instant)| **at <= now && !self.is_ending(name);
-        let due: Vec<Name> = self.due.iter().filter(is_due).map(|(name, _)| name.clone()).collect();
+        let due: Vec<Name> = self
+            .due
+            .iter()
+            .filter(is_due)
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in due {
             self.due.remove(&name);
             self.start(name)?;
@@ -213,8 +256,8 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends the fetchers; from then on only an archiver is started again. Schedulers must still run: they take back what
-    /// they offered the fetchers, and hear what these did last.
+    /// Ends the fetchers; from then on only an archiver is started again. Schedulers must still
+    /// run: they take back what they offered the fetchers, and hear what these did last.
     pub(crate) async fn drain_fetchers(&mut self) {
         self.due.retain(|(stage, _), _| stage == ARCHIVER);
         self.end(|stage| stage == FETCHER).await;
@@ -247,8 +290,9 @@ impl Processes {
 
     async fn end(&mut self, is_meant: impl Fn(&str) -> bool) {
         let mut ending = std::mem::take(&mut self.ending);
-        let (meant, others) =
-            std::mem::take(&mut self.running).into_iter().partition(|((stage, _), _)| is_meant(stage));
+        let (meant, others) = std::mem::take(&mut self.running)
+            .into_iter()
+            .partition(|((stage, _), _)| is_meant(stage));
         self.running = others;
         let meant: BTreeMap<Name, Process> = meant;
         for (name, process) in meant {
@@ -258,7 +302,11 @@ impl Processes {
         let end = tokio::time::Instant::now() + DRAIN_MAX;
         for ((stage, instance), mut child) in ending {
             if tokio::time::timeout_at(end, child.wait()).await.is_err() {
-                tracing::warn!(stage, instance, "did not end in time and is killed; what it had in hand is done again");
+                tracing::warn!(
+                    stage,
+                    instance,
+                    "did not end in time and is killed; what it had in hand is done again"
+                );
                 let _ = child.kill().await;
             }
         }
@@ -266,7 +314,11 @@ impl Processes {
 }
 
 fn terminate(child: &Child) {
-    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) {
+    if let Some(pid) = child
+        .id()
+        .and_then(|pid| i32::try_from(pid).ok())
+        .and_then(Pid::from_raw)
+    {
         let _ = kill_process(pid, Signal::TERM);
     }
 }
@@ -274,7 +326,14 @@ fn terminate(child: &Child) {
 fn last_line(log: &Path) -> String {
     let read = |path: &Path| std::fs::read(path).ok().filter(|text| !text.is_empty());
     // One that was just begun has no line yet.
-    let text = read(log).or_else(|| read(&log_file::older(log, 1))).unwrap_or_default();
+    let text = read(log)
+        .or_else(|| read(&log_file::older(log, 1)))
+        .unwrap_or_default();
     let start = text.len().saturating_sub(4096);
-    String::from_utf8_lossy(&text[start..]).trim_end().lines().last().unwrap_or("").to_owned()
+    String::from_utf8_lossy(&text[start..])
+        .trim_end()
+        .lines()
+        .last()
+        .unwrap_or("")
+        .to_owned()
 }

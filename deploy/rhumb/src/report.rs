@@ -1,9 +1,11 @@
 //! A page about a crawl, running or finished, and the model that it is made from.
 //!
-//! In: what the processes of the crawl tell. Out: `report.json` and `report.html`, one file each, which need nothing else.
+//! In: what the processes of the crawl tell. Out: `report.json` and `report.html`, one file each,
+//! which need nothing else.
 //!
 //! - `gathering`: asks the schedulers; `model`: what a report says;
-//! - `page`: the model as HTML; `tables`, `curves`: its parts; `words`: numbers and foreign text for people.
+//! - `page`: the model as HTML; `tables`, `curves`: its parts; `words`: numbers and foreign text
+//!   for people.
 
 mod curves;
 mod gathering;
@@ -32,7 +34,8 @@ pub(crate) const HOSTS: usize = 50;
 /// # Errors
 /// A file cannot be written.
 pub(crate) fn write(data: &Path, report: &Report) -> anyhow::Result<PathBuf> {
-    let (model, html) = (data.join(MODEL), data.join(PAGE));
+    let model = data.join(MODEL);
+    let html = data.join(PAGE);
     let write = |path: &Path, bytes: &[u8]| {
         whole_file::replace(path, bytes).with_context(|| format!("cannot write {}", path.display()))
     };
@@ -59,5 +62,7 @@ pub(crate) fn read(data: &Path) -> anyhow::Result<Option<Report>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    Report::read(&bytes).with_context(|| format!("{} cannot be used", path.display())).map(Some)
+    Report::read(&bytes)
+        .with_context(|| format!("{} cannot be used", path.display()))
+        .map(Some)
 }

@@ -1,16 +1,20 @@
 //! Rights: what each user may do at the broker, derived from the tables of the topology.
 //!
-//! In: a user, and the configuration, which names the crawl and the subjects. Out: the subjects that the user may publish to
-//! and subscribe to. A call of the broker's JetStream is a message to a subject, too.
+//! In: a user, and the configuration, which names the crawl and the subjects. Out: the subjects
+//! that the user may publish to and subscribe to. A call of the broker's JetStream is a message to
+//! a subject, too.
 //!
-//! Invariant: a stage gets nothing that the tables do not give it. It may put messages on its outputs, and back on the
-//! streams that it reads: what it had parked, and what it passes on when a partition has been split.
+//! Invariant: a stage gets nothing that the tables do not give it. It may put messages on its
+//! outputs, and back on the streams that it reads: what it had parked, and what it passes on when a
+//! partition has been split.
 
 use crate::control::{SUPERVISION, SUPERVISOR};
 use rhumb_bus::consumer_name;
 use rhumb_config::Pipeline;
 use rhumb_config::edges_by_interest;
-use rhumb_wire::topology::{BESIDE, BUCKETS, BesideRow, Edge, Kind, Retention, StageName, TakenOut, User};
+use rhumb_wire::topology::{
+    BESIDE, BUCKETS, BesideRow, Edge, Kind, Retention, StageName, TakenOut, User,
+};
 use rhumb_wire::{Subjects, lane_consumers};
 use std::collections::BTreeSet;
 
@@ -28,8 +32,16 @@ pub struct Rights {
 /// The rights of a user of the crawl that has this configuration.
 pub fn of(user: User, pipeline: &Pipeline) -> Rights {
     let subjects = pipeline.subjects();
-    let mut grant = Grant { subjects: &subjects, pipeline, user, rights: Rights::default() };
-    grant.rights.subscribe.insert(format!("_INBOX_{}.>", user.name()));
+    let mut grant = Grant {
+        subjects: &subjects,
+        pipeline,
+        user,
+        rights: Rights::default(),
+    };
+    grant
+        .rights
+        .subscribe
+        .insert(format!("_INBOX_{}.>", user.name()));
     grant.verify();
     grant.buckets();
     match user {
@@ -43,12 +55,21 @@ pub fn of(user: User, pipeline: &Pipeline) -> Rights {
 }
 
 /// Calls of JetStream that list or look at consumers of a stream.
-const LOOKS: [&str; 3] = ["CONSUMER.NAMES.{}", "CONSUMER.LIST.{}", "CONSUMER.INFO.{}.*"];
+const LOOKS: [&str; 3] = [
+    "CONSUMER.NAMES.{}",
+    "CONSUMER.LIST.{}",
+    "CONSUMER.INFO.{}.*",
+];
 /// Calls that make a stream, or adapt it.
 const MAKES: [&str; 2] = ["STREAM.CREATE.{}", "STREAM.UPDATE.{}"];
 /// Calls that read keys of a bucket: one, and all of them in their order.
-const READS: [&str; 5] =
-    ["DIRECT.GET.{}.>", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"];
+const READS: [&str; 5] = [
+    "DIRECT.GET.{}.>",
+    "STREAM.MSG.GET.{}",
+    "CONSUMER.CREATE.{}",
+    "CONSUMER.CREATE.{}.>",
+    "CONSUMER.DELETE.{}.*",
+];
 /// Calls that draw from a work queue, by consumers that the stage makes itself.
 const WORKS: [&str; 6] = [
     "CONSUMER.NAMES.{}",
@@ -77,8 +98,8 @@ struct Grant<'a> {
 }
 
 impl Grant<'_> {
-    /// Everybody may see that all streams and buckets are there, and of which crawl, and the consumers that `rhumb init`
-    /// makes.
+    /// Everybody may see that all streams and buckets are there, and of which crawl, and the
+    /// consumers that `rhumb init` makes.
     fn verify(&mut self) {
         for stream in self.all_streams() {
             self.call(&["STREAM.INFO.{}"], &stream);
@@ -130,11 +151,17 @@ impl Grant<'_> {
 
     /// Puts messages on an edge.
     fn put(&mut self, edge: Edge) {
-        self.subjects.all(edge).into_iter().for_each(|subject| self.publish(subject));
+        self.subjects
+            .all(edge)
+            .into_iter()
+            .for_each(|subject| self.publish(subject));
     }
 
     fn listen(&mut self, edge: Edge) {
-        self.subjects.all(edge).into_iter().for_each(|subject| self.subscribe(subject));
+        self.subjects
+            .all(edge)
+            .into_iter()
+            .for_each(|subject| self.subscribe(subject));
     }
 
     /// Takes messages off a stream, and may put them back.
@@ -157,7 +184,10 @@ impl Grant<'_> {
     /// The names of a stage's consumers of a stream that is kept by interest.
     fn consumers(&self, stage: StageName, edge: Edge) -> Vec<String> {
         match edge.has_lanes() {
-            true => lane_consumers(stage.name(), edge, self.subjects).into_iter().map(|lane| lane.name).collect(),
+            true => lane_consumers(stage.name(), edge, self.subjects)
+                .into_iter()
+                .map(|lane| lane.name)
+                .collect(),
             false => vec![consumer_name(stage.name(), None)],
         }
     }
@@ -187,8 +217,9 @@ impl Grant<'_> {
         self.make();
     }
 
-    /// Makes streams, and the consumers of those that are kept by interest, which are there before anything is published.
-    /// Removes consumers of a stage that is not wanted any more, and further ones that hold the crawl back.
+    /// Makes streams, and the consumers of those that are kept by interest, which are there before
+    /// anything is published. Removes consumers of a stage that is not wanted any more, and further
+    /// ones that hold the crawl back.
     fn make(&mut self) {
         let streams = self.pipeline.edges.streams().into_iter();
         streams.for_each(|(key, _)| self.call(&MAKES, &self.subjects.stream(key)));
@@ -200,7 +231,12 @@ impl Grant<'_> {
 
     /// Looks at the consumers of edges.
     fn look(&mut self) {
-        let edges = self.pipeline.edges.streams().into_iter().filter(|(key, _)| Edge::from_name(key).is_some());
+        let edges = self
+            .pipeline
+            .edges
+            .streams()
+            .into_iter()
+            .filter(|(key, _)| Edge::from_name(key).is_some());
         edges.for_each(|(key, _)| self.call(&LOOKS, &self.subjects.stream(key)));
     }
 
@@ -239,7 +275,9 @@ impl Grant<'_> {
 
     /// Calls of JetStream, in which `{}` stands for the stream.
     fn call(&mut self, calls: &[&str], stream: &str) {
-        calls.iter().for_each(|call| self.publish(format!("$JS.API.{}", call.replace("{}", stream))));
+        calls
+            .iter()
+            .for_each(|call| self.publish(format!("$JS.API.{}", call.replace("{}", stream))));
     }
 
     fn publish(&mut self, subject: String) {
@@ -252,13 +290,22 @@ impl Grant<'_> {
 
     /// The streams that are kept by interest.
     fn by_interest(&self) -> Vec<String> {
-        edges_by_interest().map(|edge| self.subjects.stream(edge.name())).collect()
+        edges_by_interest()
+            .map(|edge| self.subjects.stream(edge.name()))
+            .collect()
     }
 
     /// All streams, those of the buckets among them.
     fn all_streams(&self) -> Vec<String> {
-        let streams = self.pipeline.edges.streams().into_iter().map(|(key, _)| self.subjects.stream(key));
-        let buckets = BUCKETS.iter().map(|row| format!("KV_{}", self.subjects.bucket(row.name)));
+        let streams = self
+            .pipeline
+            .edges
+            .streams()
+            .into_iter()
+            .map(|(key, _)| self.subjects.stream(key));
+        let buckets = BUCKETS
+            .iter()
+            .map(|row| format!("KV_{}", self.subjects.bucket(row.name)));
         streams.chain(buckets).collect()
     }
 }
@@ -270,19 +317,36 @@ mod tests {
     use rhumb_wire::topology::Party;
 
     fn rights(user: User) -> Rights {
-        let set = vec!["network.allow_private_addresses=true".to_owned(), "crawl=news".to_owned()];
-        of(user, &Layers { file: None, set }.load_with(std::iter::empty()).unwrap())
+        let set = vec![
+            "network.allow_private_addresses=true".to_owned(),
+            "crawl=news".to_owned(),
+        ];
+        of(
+            user,
+            &Layers { file: None, set }
+                .load_with(std::iter::empty())
+                .unwrap(),
+        )
     }
 
     fn subjects() -> Subjects {
-        let set = vec!["network.allow_private_addresses=true".to_owned(), "crawl=news".to_owned()];
-        Layers { file: None, set }.load_with(std::iter::empty()).unwrap().subjects()
+        let set = vec![
+            "network.allow_private_addresses=true".to_owned(),
+            "crawl=news".to_owned(),
+        ];
+        Layers { file: None, set }
+            .load_with(std::iter::empty())
+            .unwrap()
+            .subjects()
     }
 
     /// The edges of a user's subjects.
     fn edges(of: &BTreeSet<String>) -> BTreeSet<&'static str> {
         let subjects = subjects();
-        of.iter().filter_map(|subject| subjects.edge_of(subject)).map(Edge::name).collect()
+        of.iter()
+            .filter_map(|subject| subjects.edge_of(subject))
+            .map(Edge::name)
+            .collect()
     }
 
     #[test]
@@ -292,9 +356,18 @@ mod tests {
             let row = stage.row();
             let inputs = || row.inputs.iter().map(|source| source.edge());
             let is_stream = |edge: &Edge| edge.row().is_some_and(|row| row.kind != Kind::Core);
-            let published = row.outputs.iter().copied().chain(inputs().filter(is_stream)).map(Edge::name).collect();
+            let published = row
+                .outputs
+                .iter()
+                .copied()
+                .chain(inputs().filter(is_stream))
+                .map(Edge::name)
+                .collect();
             assert_eq!(edges(&rights.publish), published, "{}", row.name);
-            let heard = inputs().filter(|edge| !is_stream(edge)).map(Edge::name).collect();
+            let heard = inputs()
+                .filter(|edge| !is_stream(edge))
+                .map(Edge::name)
+                .collect();
             assert_eq!(edges(&rights.subscribe), heard, "{}", row.name);
         }
     }
@@ -303,22 +376,34 @@ mod tests {
     fn every_right_names_the_crawl_or_the_users_own_inbox() {
         let own = |user: User| format!("_INBOX_{}.>", user.name());
         for user in User::ALL {
-            let Rights { publish, subscribe, .. } = rights(user);
+            let Rights {
+                publish, subscribe, ..
+            } = rights(user);
             let is_of_crawl = |subject: &str| {
                 let mut tokens = subject.split('.');
                 tokens.any(|token| {
-                    token == "news" || token.starts_with("rhumb_news_") || token.starts_with("KV_rhumb_news_")
+                    token == "news"
+                        || token.starts_with("rhumb_news_")
+                        || token.starts_with("KV_rhumb_news_")
                 })
             };
-            let others: Vec<&String> =
-                publish.iter().chain(&subscribe).filter(|subject| !is_of_crawl(subject)).collect();
+            let others: Vec<&String> = publish
+                .iter()
+                .chain(&subscribe)
+                .filter(|subject| !is_of_crawl(subject))
+                .collect();
             let all = ["$JS.API.INFO", "$JS.API.STREAM.LIST"].map(str::to_owned);
             let of_account = match user {
                 User::Operator => &all[..],
                 User::Init => &all[..1],
                 User::Conductor | User::Stage(_) | User::Tap => &[],
             };
-            assert_eq!(others, of_account.iter().chain([&own(user)]).collect::<Vec<_>>(), "{}", user.name());
+            assert_eq!(
+                others,
+                of_account.iter().chain([&own(user)]).collect::<Vec<_>>(),
+                "{}",
+                user.name()
+            );
         }
     }
 
@@ -326,11 +411,17 @@ mod tests {
     fn only_init_the_conductor_and_an_operator_make_streams_and_only_an_operator_deletes_them() {
         let may = |user: User, call: &str| {
             rights(user).publish.iter().any(|subject| {
-                subject.starts_with(&format!("$JS.API.STREAM.{call}.")) || subject.starts_with("$JS.API.STREAM.*.")
+                subject.starts_with(&format!("$JS.API.STREAM.{call}."))
+                    || subject.starts_with("$JS.API.STREAM.*.")
             })
         };
-        let who =
-            |call: &str| User::ALL.into_iter().filter(|user| may(*user, call)).map(User::name).collect::<Vec<_>>();
+        let who = |call: &str| {
+            User::ALL
+                .into_iter()
+                .filter(|user| may(*user, call))
+                .map(User::name)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(who("CREATE"), ["init", "conductor", "operator"]);
         assert_eq!(who("DELETE"), ["operator"]);
         assert_eq!(who("PURGE"), ["dedup", "scheduler", "operator"]);
@@ -340,32 +431,74 @@ mod tests {
     fn a_stage_writes_its_own_leases_and_the_fetcher_no_other_key() {
         let written = |user: User| {
             let publish = rights(user).publish.into_iter();
-            publish.filter(|subject| subject.starts_with("$KV.")).collect::<Vec<_>>()
+            publish
+                .filter(|subject| subject.starts_with("$KV."))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(written(User::Stage(StageName::Fetcher)), ["$KV.rhumb_news_leases.fetcher.*"]);
+        assert_eq!(
+            written(User::Stage(StageName::Fetcher)),
+            ["$KV.rhumb_news_leases.fetcher.*"]
+        );
         assert_eq!(written(User::Tap), [""; 0]);
         let scheduler = written(User::Stage(StageName::Scheduler));
-        assert!(scheduler.contains(&"$KV.rhumb_news_owners.scheduler".to_owned()), "{scheduler:?}");
-        assert!(!scheduler.contains(&"$KV.rhumb_news_owners.dedup".to_owned()), "{scheduler:?}");
+        assert!(
+            scheduler.contains(&"$KV.rhumb_news_owners.scheduler".to_owned()),
+            "{scheduler:?}"
+        );
+        assert!(
+            !scheduler.contains(&"$KV.rhumb_news_owners.dedup".to_owned()),
+            "{scheduler:?}"
+        );
     }
 
     #[test]
     fn a_tap_hears_every_edge_and_says_nothing_but_questions() {
-        let Rights { publish, subscribe, answers } = rights(User::Tap);
-        assert_eq!(edges(&subscribe), Edge::ALL.into_iter().map(Edge::name).collect());
+        let Rights {
+            publish,
+            subscribe,
+            answers,
+        } = rights(User::Tap);
+        assert_eq!(
+            edges(&subscribe),
+            Edge::ALL.into_iter().map(Edge::name).collect()
+        );
         assert!(!answers && edges(&publish).is_empty());
-        let of_crawl: Vec<&String> = publish.iter().filter(|subject| subject.starts_with("rhumb.")).collect();
-        assert_eq!(of_crawl, ["rhumb.news.control.all", "rhumb.news.control.supervision"]);
-        let calls = ["STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET", "CONSUMER.NAMES", "CONSUMER.LIST", "CONSUMER.INFO"];
-        let is_look = |subject: &&String| calls.iter().any(|call| subject.starts_with(&format!("$JS.API.{call}.")));
+        let of_crawl: Vec<&String> = publish
+            .iter()
+            .filter(|subject| subject.starts_with("rhumb."))
+            .collect();
+        assert_eq!(
+            of_crawl,
+            ["rhumb.news.control.all", "rhumb.news.control.supervision"]
+        );
+        let calls = [
+            "STREAM.INFO",
+            "STREAM.MSG.GET",
+            "DIRECT.GET",
+            "CONSUMER.NAMES",
+            "CONSUMER.LIST",
+            "CONSUMER.INFO",
+        ];
+        let is_look = |subject: &&String| {
+            calls
+                .iter()
+                .any(|call| subject.starts_with(&format!("$JS.API.{call}.")))
+        };
         let is_of_bucket = |subject: &&String| subject.contains("KV_");
-        assert!(publish.iter().filter(|of| of.starts_with("$JS.API.")).all(|of| is_look(&of) || is_of_bucket(&of)));
+        assert!(
+            publish
+                .iter()
+                .filter(|of| of.starts_with("$JS.API."))
+                .all(|of| is_look(&of) || is_of_bucket(&of))
+        );
     }
 
     #[test]
     fn what_comes_from_the_command_comes_from_an_operator() {
-        let of_rhumb =
-            Edge::ALL.into_iter().filter(|edge| edge.row().is_some_and(|row| row.producers.contains(&Party::Rhumb)));
+        let of_rhumb = Edge::ALL.into_iter().filter(|edge| {
+            edge.row()
+                .is_some_and(|row| row.producers.contains(&Party::Rhumb))
+        });
         let subject = subjects().everything();
         assert!(of_rhumb.count() > 0 && rights(User::Operator).publish.contains(&subject));
     }

@@ -1,8 +1,8 @@
-//! How URLs enter a crawl from outside: they are read and made canonical, their hosts join the scope, and they are
-//! published on `urls.found`.
+//! How URLs enter a crawl from outside: they are read and made canonical, their hosts join the
+//! scope, and they are published on `urls.found`.
 //!
-//! Invariants: seeds that a crawl was given reach the broker, also when its start was cut short. A host is in the scope
-//! before a page can lead to it.
+//! Invariants: seeds that a crawl was given reach the broker, also when its start was cut short. A
+//! host is in the scope before a page can lead to it.
 
 mod given;
 
@@ -26,8 +26,8 @@ const SEEDS_PER_MESSAGE: usize = 256;
 /// How long the broker may take to store them.
 const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Seeds of a crawl on their way to the broker: in a file, so that `--resume` goes on with those of a start that was cut
-/// short.
+/// Seeds of a crawl on their way to the broker: in a file, so that `--resume` goes on with those of
+/// a start that was cut short.
 pub(crate) struct Seeds {
     /// The seeds, those of such a start first.
     pub(crate) urls: Vec<String>,
@@ -48,7 +48,11 @@ impl Seeds {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             left => left.with_context(|| format!("cannot read {}", file.display()))?,
         };
-        let urls: Vec<String> = left.lines().map(str::to_owned).chain(seeds.iter().cloned()).collect();
+        let urls: Vec<String> = left
+            .lines()
+            .map(str::to_owned)
+            .chain(seeds.iter().cloned())
+            .collect();
         if !urls.is_empty() {
             let written = whole_file::replace(&file, urls.join("\n").as_bytes());
             written.with_context(|| format!("cannot write {}", file.display()))?;
@@ -70,17 +74,32 @@ impl Seeds {
     }
 }
 
-/// A number that no other injection has: by it the URL-seen test knows an injection that is delivered twice.
+/// A number that no other injection has: by it the URL-seen test knows an injection that is
+/// delivered twice.
 pub(crate) fn injection() -> u64 {
-    let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let since_1970 = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap_or_default();
     // 64 bits of nanoseconds last until 2554.
-    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).max(1)
+    u64::try_from(since_1970.as_nanos())
+        .unwrap_or(u64::MAX)
+        .max(1)
 }
 
-/// Lets the hosts of seeds join the topic's scope, publishes the seeds, and waits until the broker has stored both. `again`
-/// is the [`injection`] that wants them fetched although they were met before, or 0.
-pub(crate) async fn inject(bus: &Bus, follow: Follow, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
-    let origin = Origin { again, ..Origin::seed(topic) };
+/// Lets the hosts of seeds join the topic's scope, publishes the seeds, and waits until the broker
+/// has stored both. `again` is the [`injection`] that wants them fetched although they were met
+/// before, or 0.
+pub(crate) async fn inject(
+    bus: &Bus,
+    follow: Follow,
+    topic: &str,
+    seeds: &[String],
+    again: u64,
+) -> anyhow::Result<()> {
+    let origin = Origin {
+        again,
+        ..Origin::seed(topic)
+    };
     let message = |urls: &[String]| {
         let payload = encode(&FoundUrls {
             origin: origin.clone(),
@@ -90,22 +109,39 @@ pub(crate) async fn inject(bus: &Bus, follow: Follow, topic: &str, seeds: &[Stri
         });
         let id = format!("inject-{:016x}-{}", xxhash(&payload), std::process::id());
         let subject = bus.subjects.of(Edge::UrlsFound, &Token::None);
-        Outgoing { subject, id, headers: Vec::new(), payload }
+        Outgoing {
+            subject,
+            id,
+            headers: Vec::new(),
+            payload,
+        }
     };
     let stored = async {
-        Publisher::new(bus).await?.store_all(entries(bus, follow, topic, seeds)).await;
-        Publisher::new(bus).await?.store_all(seeds.chunks(SEEDS_PER_MESSAGE).map(message)).await;
+        Publisher::new(bus)
+            .await?
+            .store_all(entries(bus, follow, topic, seeds))
+            .await;
+        Publisher::new(bus)
+            .await?
+            .store_all(seeds.chunks(SEEDS_PER_MESSAGE).map(message))
+            .await;
         Ok(())
     };
-    tokio::time::timeout(STORE_TIMEOUT, stored).await.context("the broker did not store the URLs in time")?
+    tokio::time::timeout(STORE_TIMEOUT, stored)
+        .await
+        .context("the broker did not store the URLs in time")?
 }
 
-/// What puts the hosts of seeds into the scope bucket: a message to the stream behind it for each entry.
+/// What puts the hosts of seeds into the scope bucket: a message to the stream behind it for each
+/// entry.
 fn entries(bus: &Bus, follow: Follow, topic: &str, seeds: &[String]) -> Vec<Outgoing> {
     if follow == Follow::Any {
         return Vec::new();
     }
-    let entries: BTreeSet<ScopeEntry> = seeds.iter().map(|seed| ScopeEntry::of(follow, topic, host_of(seed))).collect();
+    let entries: BTreeSet<ScopeEntry> = seeds
+        .iter()
+        .map(|seed| ScopeEntry::of(follow, topic, host_of(seed)))
+        .collect();
     let put = |entry: ScopeEntry| Outgoing {
         subject: bus.subjects.bucket_key(SCOPE, &entry.key()),
         id: format!("join-{}", entry.key()),
@@ -117,7 +153,10 @@ fn entries(bus: &Bus, follow: Follow, topic: &str, seeds: &[String]) -> Vec<Outg
 
 fn xxhash(payload: &[u8]) -> u64 {
     // The envelope's checksum is the hash of the message.
-    payload.get(8..16).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+    payload
+        .get(8..16)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u64::from_le_bytes)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! - `snapshot`: the picture; `summary`: its sums;
 //! - `known`: what processes with state told last; `shares`: how it counts while they are silent;
 //! - `backlog`: which consumers have to ack what lies in a stream;
-//! - `rates`: what passes between two pictures; `words`: what each stage is doing, and which one is short;
+//! - `rates`: what passes between two pictures; `words`: what each stage is doing, and which one is
+//!   short;
 //! - `equations`: what must add up when no URL is lost (P3).
 
 pub(crate) mod backlog;

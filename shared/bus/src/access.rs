@@ -1,11 +1,14 @@
 //! Access: who a process is at the broker, and which brokers it trusts.
 //!
-//! In: the section `broker` of the configuration. Out: the options of every connection ([`Access::options`]), and what is in
-//! the way of one ([`Obstacle`]), in the words of an operator. Files are read again for every connect: they may be replaced
-//! while a process runs. Invariant: no password, token or seed is in a message.
+//! In: the section `broker` of the configuration. Out: the options of every connection
+//! ([`Access::options`]), and what is in the way of one ([`Obstacle`]), in the words of an
+//! operator. Files are read again for every connect: they may be replaced while a process runs.
+//! Invariant: no password, token or seed is in a message.
 
 use super::credentials::{ACCEPTED, Keys};
-use async_nats::{AuthError, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError};
+use async_nats::{
+    AuthError, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr, ServerError,
+};
 use rhumb_config::{BadServers, Broker, ConfigError, Credentials, Servers, shown};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -49,11 +52,23 @@ impl Access {
     /// # Errors
     /// It is no address.
     pub fn by_address(url: &str) -> Result<Access, BadServers> {
-        let Servers { addresses, credentials } = Servers::read(url)?;
-        let addresses = addresses.into_iter().map(ServerAddr::from_url).collect::<Result<_, _>>();
+        let Servers {
+            addresses,
+            credentials,
+        } = Servers::read(url)?;
+        let addresses = addresses
+            .into_iter()
+            .map(ServerAddr::from_url)
+            .collect::<Result<_, _>>();
         let addresses = addresses.map_err(|_| BadServers::Address)?;
         let by = credentials.map_or(By::Nothing, By::Address);
-        Ok(Access { addresses, shown: shown(url), by, user: None, ca: None })
+        Ok(Access {
+            addresses,
+            shown: shown(url),
+            by,
+            user: None,
+            ca: None,
+        })
     }
 
     /// Access to the broker at `url`, with what the configuration says of it.
@@ -62,21 +77,37 @@ impl Access {
     /// It is no address, or a file that the configuration names cannot be used.
     pub fn of(url: &str, broker: &Broker) -> Result<Access, ConfigError> {
         let bad = |key: &str, value: &dyn fmt::Display, what: &dyn fmt::Display| {
-            ConfigError::Range(vec![format!("configuration key broker.{key} = '{value}': {what}")])
+            ConfigError::Range(vec![format!(
+                "configuration key broker.{key} = '{value}': {what}"
+            )])
         };
         let access = Access::by_address(url).map_err(|error| bad("url", &shown(url), &error))?;
         let named = |path: &Path| (!path.as_os_str().is_empty()).then(|| path.to_owned());
-        let (file, ca) = (named(&broker.credentials), named(&broker.ca));
+        let file = named(&broker.credentials);
+        let ca = named(&broker.ca);
         if let Some(path) = &file {
             let read = Keys::read(path);
-            read.map_err(|error| bad("credentials", &path.display(), &format_args!("{error}; {ACCEPTED}")))?;
+            read.map_err(|error| {
+                bad(
+                    "credentials",
+                    &path.display(),
+                    &format_args!("{error}; {ACCEPTED}"),
+                )
+            })?;
         }
         if let Some(path) = &ca {
-            let what = "accepted is a file with root certificates in PEM (-----BEGIN CERTIFICATE-----)";
-            check_roots(path).map_err(|error| bad("ca", &path.display(), &format_args!("{error}; {what}")))?;
+            let what =
+                "accepted is a file with root certificates in PEM (-----BEGIN CERTIFICATE-----)";
+            check_roots(path)
+                .map_err(|error| bad("ca", &path.display(), &format_args!("{error}; {what}")))?;
         }
         let user = broker.user_name().map(str::to_owned);
-        Ok(Access { by: file.map_or(access.by, By::File), user, ca, ..access })
+        Ok(Access {
+            by: file.map_or(access.by, By::File),
+            user,
+            ca,
+            ..access
+        })
     }
 
     /// Where the broker is.
@@ -100,7 +131,11 @@ impl Access {
             By::File(path) => {
                 let path = path.clone();
                 ConnectOptions::with_auth_callback(move |nonce| {
-                    ready(Keys::read(&path).and_then(|keys| keys.answer(&nonce)).map_err(AuthError::new))
+                    ready(
+                        Keys::read(&path)
+                            .and_then(|keys| keys.answer(&nonce))
+                            .map_err(AuthError::new),
+                    )
                 })
             }
         };
@@ -116,12 +151,20 @@ impl Access {
     /// Tells of what becomes of a connection, now and again while it lasts.
     pub(super) fn listener(
         &self,
-    ) -> impl Fn(Event) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + Sync>> + Send + Sync + 'static {
+    ) -> impl Fn(Event) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + Sync>>
+    + Send
+    + Sync
+    + 'static {
         let access = self.clone();
         let said: Arc<Mutex<Vec<(String, Instant)>>> = Arc::default();
         move |event| {
             match access.news(&event) {
-                Some(news) if is_due(&mut said.lock().unwrap_or_else(PoisonError::into_inner), &news) => {
+                Some(news)
+                    if is_due(
+                        &mut said.lock().unwrap_or_else(PoisonError::into_inner),
+                        &news,
+                    ) =>
+                {
                     tracing::warn!(broker = access.shown, "{news}");
                 }
                 Some(_) => {}
@@ -136,10 +179,15 @@ impl Access {
         match event {
             Event::Disconnected => Some("the broker is gone; reconnecting".to_owned()),
             Event::ServerError(ServerError::AuthorizationViolation) => Some(self.refused()),
-            Event::ServerError(ServerError::Other(what)) if what.contains("Permissions Violation") => Some(format!(
-                "the broker forbids {} something: {what} (`rhumb auth` writes the rights of all users)",
-                self.who()
-            )),
+            Event::ServerError(ServerError::Other(what))
+                if what.contains("Permissions Violation") =>
+            {
+                Some(format!(
+                    "the broker forbids {} something: {what} (`rhumb auth` writes the rights of \
+                     all users)",
+                    self.who()
+                ))
+            }
             Event::ClientError(error) => {
                 let error = error.to_string();
                 let is = |kind: ConnectErrorKind| error.contains(&kind.to_string());
@@ -166,7 +214,9 @@ impl Access {
     fn refused(&self) -> String {
         let Access { shown, by, .. } = self;
         match by {
-            By::Nothing => format!("the broker at {shown} lets in nobody without credentials (set broker.credentials)"),
+            By::Nothing => format!(
+                "the broker at {shown} lets in nobody without credentials (set broker.credentials)"
+            ),
             By::Address(Credentials::Token(_)) => {
                 format!("the broker at {shown} refuses the token in broker.url")
             }
@@ -174,8 +224,8 @@ impl Access {
                 format!("the broker at {shown} refuses the credentials of {name} in broker.url")
             }
             By::File(path) => format!(
-                "the broker at {shown} refuses the credentials of {} in {} (broker.credentials): it knows no such key, or \
-                 not any more",
+                "the broker at {shown} refuses the credentials of {} in {} (broker.credentials): \
+                 it knows no such key, or not any more",
                 self.who(),
                 path.display()
             ),
@@ -183,9 +233,16 @@ impl Access {
     }
 
     fn unusable(&self) -> String {
-        let (By::File(path), what) = (&self.by, "cannot be used any more") else { return self.refused() };
-        let why = Keys::read(path).err().unwrap_or_else(|| "it was written this moment".to_owned());
-        format!("broker.credentials = '{}' {what}: {why}; {ACCEPTED}", path.display())
+        let (By::File(path), what) = (&self.by, "cannot be used any more") else {
+            return self.refused();
+        };
+        let why = Keys::read(path)
+            .err()
+            .unwrap_or_else(|| "it was written this moment".to_owned());
+        format!(
+            "broker.credentials = '{}' {what}: {why}; {ACCEPTED}",
+            path.display()
+        )
     }
 
     fn untrusted(&self, error: &dyn fmt::Display) -> String {
@@ -193,7 +250,10 @@ impl Access {
             Some(ca) => format!("broker.ca = '{}'", ca.display()),
             None => "the system's root certificates (set broker.ca)".to_owned(),
         };
-        format!("there is no TLS with the broker at {} that {trusted} would trust: {error}", self.shown)
+        format!(
+            "there is no TLS with the broker at {} that {trusted} would trust: {error}",
+            self.shown
+        )
     }
 }
 
@@ -213,9 +273,15 @@ fn check_roots(path: &Path) -> Result<(), String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&bytes) {
         let certificate = certificate.map_err(|_| "it is no PEM".to_owned())?;
-        roots.add(certificate).map_err(|error| format!("it has a certificate that cannot be used ({error})"))?;
+        roots
+            .add(certificate)
+            .map_err(|error| format!("it has a certificate that cannot be used ({error})"))?;
     }
-    if roots.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(()) }
+    if roots.is_empty() {
+        Err("it has no certificate".to_owned())
+    } else {
+        Ok(())
+    }
 }
 
 /// What is in the way of a connection.
@@ -241,7 +307,8 @@ impl Obstacle {
             _ => match tls_error(error) {
                 Some(error) => Obstacle::Untrusted(access.untrusted(error)),
                 None => Obstacle::Unreachable(format!(
-                    "the broker at {} cannot be reached: {error} (set broker.url, or start it there)",
+                    "the broker at {} cannot be reached: {error} (set broker.url, or start it \
+                     there)",
                     access.shown
                 )),
             },
@@ -270,7 +337,10 @@ fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
         if let Some(found) = error.downcast_ref() {
             return Some(found);
         }
-        cause = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        cause = match error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref)
+        {
             Some(inner) => Some(inner),
             None => error.source(),
         };

@@ -1,7 +1,8 @@
-//! Consumers of streams that are kept by interest: who they are, which of them the crawl waits for, and how far behind
-//! each is.
+//! Consumers of streams that are kept by interest: who they are, which of them the crawl waits for,
+//! and how far behind each is.
 //!
-//! Invariant: a consumer is optional unless the table of stages, or the consumer itself, says that it is required (P8).
+//! Invariant: a consumer is optional unless the table of stages, or the consumer itself, says that
+//! it is required (P8).
 
 use super::Bus;
 use super::spool;
@@ -14,7 +15,8 @@ use rhumb_wire::topology::{self, Edge, Source, StageName};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Name of a durable consumer: the stage, and the instance for edges that instances own by partition.
+/// Name of a durable consumer: the stage, and the instance for edges that instances own by
+/// partition.
 pub fn consumer_name(stage: &str, instance: Option<u16>) -> String {
     match instance {
         None => stage.to_owned(),
@@ -22,8 +24,9 @@ pub fn consumer_name(stage: &str, instance: Option<u16>) -> String {
     }
 }
 
-/// Name of the durable consumer of one partition: with the version of its ownership and the epoch in which the owner began
-/// to draw from it, so that acks for an earlier consumer are none for this one.
+/// Name of the durable consumer of one partition: with the version of its ownership and the epoch
+/// in which the owner began to draw from it, so that acks for an earlier consumer are none for this
+/// one.
 pub fn owner_name(stage: &str, partition: u16, version: u64, since: u64) -> String {
     format!("{stage}-p{partition}-v{version}-{since}")
 }
@@ -41,7 +44,10 @@ pub enum Owner {
 pub fn owner_in(name: &str, stage: &str) -> Option<Owner> {
     let of = name.strip_prefix(stage)?.strip_prefix('-')?;
     match of.strip_prefix('p') {
-        Some(of) => of.split_once("-v").and_then(|(partition, _)| partition.parse().ok()).map(Owner::OfPartition),
+        Some(of) => of
+            .split_once("-v")
+            .and_then(|(partition, _)| partition.parse().ok())
+            .map(Owner::OfPartition),
         None => of.parse::<u16>().ok().map(|_| Owner::Instance),
     }
 }
@@ -105,19 +111,26 @@ impl Interested {
     }
 }
 
-/// The names of the consumers that must get all that is in an edge's stream; none for an edge that is no stream.
+/// The names of the consumers that must get all that is in an edge's stream; none for an edge that
+/// is no stream.
 pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
     let names = |(stage, source): (StageName, Source)| -> Vec<String> {
         let replicas = pipeline.stages.of(stage).replicas;
         match source {
-            // A work queue: only streams that are kept by interest have to be asked who is interested.
+            // A work queue: only streams that are kept by interest have to be asked who is
+            // interested.
             Source::Owned(_) => Vec::new(),
             Source::Shared(_) if edge.has_lanes() => {
                 let subjects = pipeline.subjects();
-                lane_consumers(stage.name(), edge, &subjects).into_iter().map(|lane| lane.name).collect()
+                lane_consumers(stage.name(), edge, &subjects)
+                    .into_iter()
+                    .map(|lane| lane.name)
+                    .collect()
             }
             Source::Shared(_) if replicas > 0 => vec![consumer_name(stage.name(), None)],
-            Source::Shared(_) | Source::Addressed(_) | Source::Any(_) | Source::OwnedSoft(_) => Vec::new(),
+            Source::Shared(_) | Source::Addressed(_) | Source::Any(_) | Source::OwnedSoft(_) => {
+                Vec::new()
+            }
         }
     };
     topology::consumers(edge).flat_map(names).collect()
@@ -127,7 +140,11 @@ pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
 ///
 /// # Errors
 /// The broker does not answer.
-pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> anyhow::Result<Vec<Interested>> {
+pub async fn interested(
+    stream: &Stream,
+    edge: Edge,
+    pipeline: &Pipeline,
+) -> anyhow::Result<Vec<Interested>> {
     let required = required_consumers(edge, pipeline);
     let state = &stream.cached_info().state;
     let infos: Vec<Info> = stream.consumers().try_collect().await?;
@@ -138,13 +155,23 @@ pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> any
             Interested {
                 edge,
                 is_required: required.contains(&info.name)
-                    || info.config.metadata.get(NEED.0).is_some_and(|need| need == NEED.1),
+                    || info
+                        .config
+                        .metadata
+                        .get(NEED.0)
+                        .is_some_and(|need| need == NEED.1),
                 waiting: info.num_pending,
                 unacked: info.num_ack_pending as u64,
                 redelivered: info.num_redelivered as u64,
                 bytes: state.bytes.checked_div(state.messages).unwrap_or(0) * messages
-                    + spool::bytes_behind(&stream.cached_info().config, info.ack_floor.stream_sequence),
-                acked_at: info.ack_floor.last_active.map(|at| at.unix_timestamp_nanos()),
+                    + spool::bytes_behind(
+                        &stream.cached_info().config,
+                        info.ack_floor.stream_sequence,
+                    ),
+                acked_at: info
+                    .ack_floor
+                    .last_active
+                    .map(|at| at.unix_timestamp_nanos()),
                 name: info.name,
             }
         })
@@ -160,7 +187,10 @@ pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> any
 pub async fn all_interested(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Vec<Interested>> {
     let mut all = Vec::new();
     for edge in edges_by_interest() {
-        let stream = bus.jetstream.get_stream(bus.subjects.stream(edge.name())).await?;
+        let stream = bus
+            .jetstream
+            .get_stream(bus.subjects.stream(edge.name()))
+            .await?;
         all.extend(interested(&stream, edge, pipeline).await?);
     }
     Ok(all)
@@ -171,6 +201,8 @@ pub async fn all_interested(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Ve
 /// # Errors
 /// The broker does not answer, or there is none of that name.
 pub async fn remove_consumer(bus: &Bus, edge: Edge, name: &str) -> anyhow::Result<()> {
-    bus.jetstream.delete_consumer_from_stream(name, bus.subjects.stream(edge.name())).await?;
+    bus.jetstream
+        .delete_consumer_from_stream(name, bus.subjects.stream(edge.name()))
+        .await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Files with credentials: the seed of an nkey, or a NATS credentials file with a JWT and a seed.
 //!
-//! In: the path of a file. Out: the keys that sign what the broker asks ([`Keys`]), or what is wrong with the file.
-//! Invariant: nothing of what a file holds is in an error.
+//! In: the path of a file. Out: the keys that sign what the broker asks ([`Keys`]), or what is
+//! wrong with the file. Invariant: nothing of what a file holds is in an error.
 
 use async_nats::Auth;
 use nkeys::{KeyPair, KeyPairType};
@@ -16,8 +16,9 @@ const JWT: &str = "BEGIN NATS USER JWT";
 const SEED: &str = "BEGIN USER NKEY SEED";
 
 /// What is accepted where a file with credentials is named.
-pub(super) const ACCEPTED: &str = "accepted is a file with the seed of a user's nkey (SU..., as `rhumb auth` writes it), or a \
-                                   NATS credentials file with a user's JWT and seed";
+pub(super) const ACCEPTED: &str = "accepted is a file with the seed of a user's nkey (SU..., as \
+                                   `rhumb auth` writes it), or a NATS credentials file with a \
+                                   user's JWT and seed";
 
 /// The keys of a user.
 pub(super) struct Keys {
@@ -32,7 +33,8 @@ impl Keys {
     /// It cannot be read, or is neither of the two: why, without anything that it holds.
     pub(super) fn read(path: &Path) -> Result<Keys, String> {
         let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
+        let read =
+            File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
         read.map_err(|error| format!("it cannot be read ({error})"))?;
         Keys::parse(&text)
     }
@@ -47,7 +49,8 @@ impl Keys {
             }
             seed => (None, seed),
         };
-        let pair = KeyPair::from_seed(seed).map_err(|_| "it holds no seed of an nkey".to_owned())?;
+        let pair =
+            KeyPair::from_seed(seed).map_err(|_| "it holds no seed of an nkey".to_owned())?;
         match pair.key_pair_type() {
             KeyPairType::User => Ok(Keys { jwt, pair }),
             _ => Err("the seed in it is none of a user".to_owned()),
@@ -57,7 +60,11 @@ impl Keys {
     /// The answer to what a broker asks to be signed.
     pub(super) fn answer(&self, nonce: &[u8]) -> Result<Auth, String> {
         let mut auth = Auth::new();
-        auth.signature = Some(self.pair.sign(nonce).map_err(|_| "the seed in it cannot sign".to_owned())?);
+        auth.signature = Some(
+            self.pair
+                .sign(nonce)
+                .map_err(|_| "the seed in it cannot sign".to_owned())?,
+        );
         match &self.jwt {
             Some(jwt) => auth.jwt = Some(jwt.clone()),
             None => auth.nkey = Some(self.pair.public_key()),
@@ -68,8 +75,14 @@ impl Keys {
 
 /// The line behind the one that begins a part.
 fn after<'a>(text: &'a str, begins: &str) -> Option<&'a str> {
-    let mut lines = text.lines().skip_while(|line| !line.contains(begins)).skip(1);
-    lines.next().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('-'))
+    let mut lines = text
+        .lines()
+        .skip_while(|line| !line.contains(begins))
+        .skip(1);
+    lines
+        .next()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('-'))
 }
 
 #[cfg(test)]
@@ -78,7 +91,8 @@ mod tests {
 
     fn file(seed: &str) -> String {
         format!(
-            "-----BEGIN NATS USER JWT-----\neyJ0.e30.c2ln\n------END NATS USER JWT------\n\n*** IMPORTANT ***\n\n\
+            "-----BEGIN NATS USER JWT-----\neyJ0.e30.c2ln\n------END NATS USER JWT------\n\n*** \
+             IMPORTANT ***\n\n\
              -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
         )
     }
@@ -87,8 +101,15 @@ mod tests {
     fn a_seed_alone_and_a_credentials_file_both_sign() {
         let pair = KeyPair::new_user();
         let seed = pair.seed().unwrap();
-        for (text, jwt) in [(format!("{seed}\n"), None), (file(&seed), Some("eyJ0.e30.c2ln"))] {
-            let auth = Keys::parse(&text).map_err(|error| panic!("{error}")).unwrap().answer(b"nonce").unwrap();
+        for (text, jwt) in [
+            (format!("{seed}\n"), None),
+            (file(&seed), Some("eyJ0.e30.c2ln")),
+        ] {
+            let auth = Keys::parse(&text)
+                .map_err(|error| panic!("{error}"))
+                .unwrap()
+                .answer(b"nonce")
+                .unwrap();
             assert_eq!(auth.jwt.as_deref(), jwt);
             assert_eq!(auth.nkey.is_some(), jwt.is_none());
             pair.verify(b"nonce", &auth.signature.unwrap()).unwrap();
@@ -97,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_file_of_another_kind_is_refused_and_nothing_of_it_is_shown() {
-        let (user, account) = (KeyPair::new_user().seed().unwrap(), KeyPair::new_account().seed().unwrap());
+        let user = KeyPair::new_user().seed().unwrap();
+        let account = KeyPair::new_account().seed().unwrap();
         let cut = &user[..user.len() - 3];
         for (text, part) in [
             (String::new(), "empty"),
@@ -110,7 +132,12 @@ mod tests {
         ] {
             let error = Keys::parse(&text).err().expect("it is refused");
             assert!(error.contains(part), "{error}");
-            assert!(![&user, &account, "swordfish"].iter().any(|secret| error.contains(*secret)), "{error}");
+            assert!(
+                ![&user, &account, "swordfish"]
+                    .iter()
+                    .any(|secret| error.contains(*secret)),
+                "{error}"
+            );
         }
     }
 }

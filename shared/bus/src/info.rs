@@ -14,8 +14,14 @@ pub async fn stream_info(bus: &Bus, name: &str) -> anyhow::Result<Option<Info>> 
     match bus.jetstream.get_stream(name).await {
         Ok(stream) => Ok(Some(stream.cached_info().clone())),
         Err(error) => match error.kind() {
-            GetStreamErrorKind::JetStream(answer) if answer.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(None),
-            _ => Err(error).with_context(|| format!("the broker does not tell of the stream {name}")),
+            GetStreamErrorKind::JetStream(answer)
+                if answer.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+            {
+                Ok(None)
+            }
+            _ => {
+                Err(error).with_context(|| format!("the broker does not tell of the stream {name}"))
+            }
         },
     }
 }

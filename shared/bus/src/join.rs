@@ -1,12 +1,15 @@
-//! How a process takes part in a crawl: it finds the crawl at the broker; or it begins the crawl, or goes on with it, and
-//! makes what is missing there.
+//! How a process takes part in a crawl: it finds the crawl at the broker; or it begins the crawl,
+//! or goes on with it, and makes what is missing there.
 //!
-//! In: a connection. Out: the [`Identity`] that holds, and all streams. Invariant: a process that takes part has met no
-//! stream of another crawl, and none of its own crawl's was gone. Stages make no bucket and no stream.
+//! In: a connection. Out: the [`Identity`] that holds, and all streams. Invariant: a process that
+//! takes part has met no stream of another crawl, and none of its own crawl's was gone. Stages make
+//! no bucket and no stream.
 
 use super::Bus;
 use super::info::stream_info;
-use super::streams::{Buckets, find_buckets, find_register, make_streams, marked_streams, missing, stream_names};
+use super::streams::{
+    Buckets, find_buckets, find_register, make_streams, marked_streams, missing, stream_names,
+};
 use anyhow::Context as _;
 use rhumb_config::Pipeline;
 use rhumb_config::identity::{Identity, Mark, Misfit};
@@ -37,8 +40,8 @@ pub enum Found {
     Lacks(String),
 }
 
-/// Looks for the crawl of a configuration at the broker, with all its buckets and streams. `id`: the crawl that must have
-/// begun.
+/// Looks for the crawl of a configuration at the broker, with all its buckets and streams. `id`:
+/// the crawl that must have begun.
 ///
 /// # Errors
 /// What the broker holds does not fit, or is gone ([`Misfit`]); or it does not answer.
@@ -47,20 +50,31 @@ pub async fn find_crawl(bus: &Bus, pipeline: &Pipeline, id: Option<&str>) -> any
         Some(id) => Err(Misfit::gone(&format!("crawl {id}")).into()),
         None => Ok(Found::Lacks(format!("the crawl '{}'", pipeline.crawl))),
     };
-    let Some(buckets) = find_buckets(bus).await? else { return lacks_crawl() };
-    let Some((identity, _)) = buckets.register.read().await? else { return lacks_crawl() };
+    let Some(buckets) = find_buckets(bus).await? else {
+        return lacks_crawl();
+    };
+    let Some((identity, _)) = buckets.register.read().await? else {
+        return lacks_crawl();
+    };
     identity.check(pipeline)?;
-    Ok(match missing(bus, pipeline, &buckets.register, &identity).await? {
-        Some(what) => Found::Lacks(what),
-        None => Found::Crawl(Box::new((buckets, identity))),
-    })
+    Ok(
+        match missing(bus, pipeline, &buckets.register, &identity).await? {
+            Some(what) => Found::Lacks(what),
+            None => Found::Crawl(Box::new((buckets, identity))),
+        },
+    )
 }
 
 /// Takes part in the crawl that the broker holds, or begins it; makes the streams that are missing.
 ///
 /// # Errors
 /// What the broker holds does not fit ([`Misfit`]), or it does not answer.
-pub async fn join(bus: &Bus, pipeline: &Pipeline, buckets: &Buckets, begins: Begins) -> anyhow::Result<Identity> {
+pub async fn join(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    buckets: &Buckets,
+    begins: Begins,
+) -> anyhow::Result<Identity> {
     let register = &buckets.register;
     let identity = match (register.read().await?, begins) {
         (Some((identity, _)), _) => identity,
@@ -78,8 +92,8 @@ pub async fn join(bus: &Bus, pipeline: &Pipeline, buckets: &Buckets, begins: Beg
     Ok(identity)
 }
 
-/// Checks before a crawl begins that no stream in its place is of another format. Those of this format may have been made
-/// this moment, by a process that was faster.
+/// Checks before a crawl begins that no stream in its place is of another format. Those of this
+/// format may have been made this moment, by a process that was faster.
 async fn check_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
     for stream in stream_names(bus, pipeline) {
         if let Some(info) = stream_info(bus, &stream).await? {
@@ -89,7 +103,8 @@ async fn check_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The identity of the crawl that the broker holds now; none when it holds none, or has lost the bucket itself.
+/// The identity of the crawl that the broker holds now; none when it holds none, or has lost the
+/// bucket itself.
 ///
 /// # Errors
 /// The broker does not answer.
@@ -100,11 +115,13 @@ pub async fn held_now(bus: &Bus) -> anyhow::Result<Option<Identity>> {
     }
 }
 
-/// Begins another generation of a crawl, with what its streams hold. `revision` is that of the identity which it replaces
-/// at the broker; none when the broker knows no crawl. All streams that are missing are made.
+/// Begins another generation of a crawl, with what its streams hold. `revision` is that of the
+/// identity which it replaces at the broker; none when the broker knows no crawl. All streams that
+/// are missing are made.
 ///
 /// # Errors
-/// A stream belongs to another crawl or is of another format ([`Misfit`]), another process was faster, or the broker does not answer.
+/// A stream belongs to another crawl or is of another format ([`Misfit`]), another process was
+/// faster, or the broker does not answer.
 pub async fn begin_generation(
     bus: &Bus,
     pipeline: &Pipeline,
@@ -115,11 +132,19 @@ pub async fn begin_generation(
     let register = &buckets.register;
     let mut found = Vec::new();
     for stream in stream_names(bus, pipeline) {
-        let Some(info) = stream_info(bus, &stream).await? else { continue };
+        let Some(info) = stream_info(bus, &stream).await? else {
+            continue;
+        };
         let mark = Mark::of_usable_stream(&stream, &info.config.metadata)?;
         if mark.id != identity.mark.id {
-            let what = format!("the stream {stream} at the broker belongs to {mark}, expected is {}", identity.mark);
-            return Err(Misfit(format!("{what}: delete it, or give this crawl another name")).into());
+            let what = format!(
+                "the stream {stream} at the broker belongs to {mark}, expected is {}",
+                identity.mark
+            );
+            return Err(Misfit(format!(
+                "{what}: delete it, or give this crawl another name"
+            ))
+            .into());
         }
         found.push(info.config);
     }
@@ -131,12 +156,18 @@ pub async fn begin_generation(
     }
     match revision {
         Some(revision) => register.replace(identity, revision).await?,
-        None => anyhow::ensure!(register.begin(identity.clone()).await? == *identity, "another crawl has just begun"),
+        None => anyhow::ensure!(
+            register.begin(identity.clone()).await? == *identity,
+            "another crawl has just begun"
+        ),
     }
     for mut config in found {
         config.metadata.extend(identity.mark.metadata());
         let stream = config.name.clone();
-        bus.jetstream.update_stream(config).await.with_context(|| format!("stream {stream} cannot be changed"))?;
+        bus.jetstream
+            .update_stream(config)
+            .await
+            .with_context(|| format!("stream {stream} cannot be changed"))?;
         register.note_made(&stream, identity).await?;
     }
     make_streams(bus, pipeline, register, identity).await

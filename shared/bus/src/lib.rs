@@ -1,8 +1,8 @@
 //! The broker: connection, subjects, streams and consumers made from `pipeline.yaml`.
 //!
-//! Streams and consumers are created when a crawl begins or goes on, idempotently; one that exists with other
-//! settings that cannot be changed in place is a clear error. Which there are, [`rhumb_wire::topology`] says; their subjects and
-//! settings come from the configuration.
+//! Streams and consumers are created when a crawl begins or goes on, idempotently; one that exists
+//! with other settings that cannot be changed in place is a clear error. Which there are,
+//! [`rhumb_wire::topology`] says; their subjects and settings come from the configuration.
 
 mod access;
 mod consumers;
@@ -20,8 +20,8 @@ pub mod tls;
 
 pub use access::{Access, Obstacle};
 pub use consumers::{
-    Interested, Need, Owner, all_interested, consumer_name, interested, owner_in, owner_name, remove_consumer,
-    required_consumers,
+    Interested, Need, Owner, all_interested, consumer_name, interested, owner_in, owner_name,
+    remove_consumer, required_consumers,
 };
 pub use info::stream_info;
 pub use join::{Begins, Found, begin_generation, find_crawl, held_now, join, new_id};
@@ -31,8 +31,9 @@ pub use publisher::{Publisher, StreamAnswer};
 pub use redelivery::give_again;
 pub use register::{Register, StateNote};
 pub use streams::{
-    BUCKETS, Buckets, Consumer, LEASES, PRIORITY_GROUP, SCOPE, ensure_buckets, find_buckets, find_orders,
-    leave_unarchived, make_further_streams, make_streams, marked_streams, missing, stream_names,
+    BUCKETS, Buckets, Consumer, LEASES, PRIORITY_GROUP, SCOPE, ensure_buckets, find_buckets,
+    find_orders, leave_unarchived, make_further_streams, make_streams, marked_streams, missing,
+    stream_names,
 };
 
 use rhumb_config::{Bytes, ConfigError, MAX_PAYLOAD_MIN, Pipeline, shown};
@@ -52,8 +53,8 @@ pub struct Bus {
     pub subjects: Arc<Subjects>,
 }
 
-/// Says whether a subject is one on which somebody awaits an answer. An answer to any other would let who may only ask
-/// write where who answers may.
+/// Says whether a subject is one on which somebody awaits an answer. An answer to any other would
+/// let who may only ask write where who answers may.
 pub fn is_inbox(subject: &str) -> bool {
     subject.starts_with("_INBOX")
 }
@@ -66,9 +67,9 @@ const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
 const API_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Bus {
-    /// Connects to the broker at `url`, or to one of its servers when there are several. It tries again with back-off
-    /// until the broker lets it in, and says why not: once, when the reason changes, and every
-    /// `broker.connect_report_every`. Reconnects by itself for ever.
+    /// Connects to the broker at `url`, or to one of its servers when there are several. It tries
+    /// again with back-off until the broker lets it in, and says why not: once, when the reason
+    /// changes, and every `broker.connect_report_every`. Reconnects by itself for ever.
     ///
     /// # Errors
     /// The configuration cannot be used: an address, a file, or a broker that is too old.
@@ -95,12 +96,17 @@ impl Bus {
         }
     }
 
-    /// The same for somebody who waits: a broker that does not let it in ends it at once, and one that does not answer in
-    /// time.
+    /// The same for somebody who waits: a broker that does not let it in ends it at once, and one
+    /// that does not answer in time.
     ///
     /// # Errors
     /// As for [`connect`](Bus::connect), and an [`Obstacle`].
-    pub async fn connect_within(at_most: Duration, url: &str, pipeline: &Pipeline, name: &str) -> anyhow::Result<Bus> {
+    pub async fn connect_within(
+        at_most: Duration,
+        url: &str,
+        pipeline: &Pipeline,
+        name: &str,
+    ) -> anyhow::Result<Bus> {
         let access = Access::of(url, &pipeline.broker)?;
         let end = tokio::time::Instant::now() + at_most;
         let mut last = Obstacle::silent(&access);
@@ -116,24 +122,39 @@ impl Bus {
         }
     }
 
-    async fn try_connect(access: &Access, pipeline: &Pipeline, name: &str) -> anyhow::Result<Result<Bus, Obstacle>> {
+    async fn try_connect(
+        access: &Access,
+        pipeline: &Pipeline,
+        name: &str,
+    ) -> anyhow::Result<Result<Bus, Obstacle>> {
         let client = match options(name, access).connect(access.addresses()).await {
             Ok(client) => client,
             Err(error) => return Ok(Err(Obstacle::of(&error, access))),
         };
         check_version(access.shown(), &client.server_info().version)?;
-        check_payload(access.shown(), Bytes(client.server_info().max_payload as u64))?;
+        check_payload(
+            access.shown(),
+            Bytes(client.server_info().max_payload as u64),
+        )?;
         let mut jetstream = async_nats::jetstream::new(client.clone());
         jetstream.set_timeout(API_TIMEOUT);
-        Ok(Ok(Bus { client, jetstream, subjects: Arc::new(pipeline.subjects()) }))
+        Ok(Ok(Bus {
+            client,
+            jetstream,
+            subjects: Arc::new(pipeline.subjects()),
+        }))
     }
 
     /// The largest message that both take, the configuration (`broker.max_payload`) and the broker.
     pub fn max_payload(&self, pipeline: &Pipeline) -> Bytes {
-        pipeline.broker.max_payload.min(Bytes(self.client.server_info().max_payload as u64))
+        pipeline
+            .broker
+            .max_payload
+            .min(Bytes(self.client.server_info().max_payload as u64))
     }
 
-    /// Number of connects so far: changes with every reconnect, before anything is sent over the new connection.
+    /// Number of connects so far: changes with every reconnect, before anything is sent over the
+    /// new connection.
     pub fn connections(&self) -> u64 {
         self.client.statistics().connects.load(Ordering::Relaxed)
     }
@@ -144,11 +165,14 @@ impl Bus {
     }
 }
 
-/// The oldest nats-server that can be used, major and minor version: lanes need its priorities of consumers.
+/// The oldest nats-server that can be used, major and minor version: lanes need its priorities of
+/// consumers.
 pub const OLDEST_BROKER: (u32, u32) = (2, 12);
 
 fn check_version(url: &str, version: &str) -> Result<(), ConfigError> {
-    let mut numbers = version.split(['.', '-']).map(|number| number.parse::<u32>().ok());
+    let mut numbers = version
+        .split(['.', '-'])
+        .map(|number| number.parse::<u32>().ok());
     let is_old = matches!((numbers.next(), numbers.next()),
         (Some(Some(major)), Some(Some(minor))) if (major, minor) < OLDEST_BROKER);
     if !is_old {
@@ -156,7 +180,8 @@ fn check_version(url: &str, version: &str) -> Result<(), ConfigError> {
     }
     let (major, minor) = OLDEST_BROKER;
     Err(ConfigError::Range(vec![format!(
-        "configuration key broker.url = '{}': nats-server {version} runs there; {major}.{minor} or newer is needed",
+        "configuration key broker.url = '{}': nats-server {version} runs there; {major}.{minor} or \
+         newer is needed",
         shown(url)
     )]))
 }
@@ -166,8 +191,8 @@ fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(ConfigError::Range(vec![format!(
-        "configuration key broker.url = '{}': the nats-server there takes messages of {max_payload}; {MAX_PAYLOAD_MIN} or \
-         more are needed (max_payload in its configuration)",
+        "configuration key broker.url = '{}': the nats-server there takes messages of \
+         {max_payload}; {MAX_PAYLOAD_MIN} or more are needed (max_payload in its configuration)",
         shown(url)
     )]))
 }
@@ -196,18 +221,36 @@ mod tests {
     #[test]
     fn a_broker_whose_messages_are_too_small_is_refused() {
         assert!(check_payload("nats://b.test", Bytes(1 << 20)).is_ok());
-        let text = check_payload("nats://u:secret@b.test:4222", Bytes(64 << 10)).unwrap_err().to_string();
-        assert!(text.contains("broker.url = 'nats://b.test:4222'") && text.contains("64KiB; 1MiB or more"), "{text}");
+        let text = check_payload("nats://u:secret@b.test:4222", Bytes(64 << 10))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("broker.url = 'nats://b.test:4222'")
+                && text.contains("64KiB; 1MiB or more"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_broker_that_is_too_old_is_refused_by_name_and_version() {
-        for version in ["2.12.0", "2.15.1", "3.0.0-beta.1", "2.12.0-RC.3", "unknown", ""] {
+        for version in [
+            "2.12.0",
+            "2.15.1",
+            "3.0.0-beta.1",
+            "2.12.0-RC.3",
+            "unknown",
+            "",
+        ] {
             assert!(check_version("nats://b.test", version).is_ok(), "{version}");
         }
         for version in ["2.11.11", "2.9.25", "1.4.1", "2.11.0-preview"] {
-            let text = check_version("nats://b.test", version).unwrap_err().to_string();
-            assert!(text.contains("broker.url") && text.contains(version) && text.contains("2.12"), "{text}");
+            let text = check_version("nats://b.test", version)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                text.contains("broker.url") && text.contains(version) && text.contains("2.12"),
+                "{text}"
+            );
         }
     }
 }

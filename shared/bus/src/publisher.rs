@@ -1,8 +1,8 @@
 //! The driver of messages on their way into streams: sends them, and reads what streams answer.
 //!
-//! In: messages under tokens, from a [settlement](rhumb_stage::settlement) or an [`Unstored`]. Out: streams' answers
-//! with the token that each is about. Large payloads go into the files of a [spool](super::spool), where there is one; one
-//! that is full refuses as a stream does.
+//! In: messages under tokens, from a [settlement](rhumb_stage::settlement) or an [`Unstored`]. Out:
+//! streams' answers with the token that each is about. Large payloads go into the files of a
+//! [spool](super::spool), where there is one; one that is full refuses as a stream does.
 
 use super::Bus;
 use super::spool::Writer;
@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 /// How often [`Publisher::store_all`] looks for what has waited too long.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// What nats-server says of a stream that is full. The code of the error does not tell: it is that of a full disk, too.
+/// What nats-server says of a stream that is full. The code of the error does not tell: it is that
+/// of a full disk, too.
 const FULL: [&str; 2] = ["maximum bytes exceeded", "maximum messages exceeded"];
 
 /// What a stream answered.
@@ -50,8 +51,17 @@ impl Publisher {
     pub async fn new(bus: &Bus) -> anyhow::Result<Self> {
         let inbox = bus.client.new_inbox();
         let answers = bus.client.subscribe(format!("{inbox}.*")).await?;
-        let (streams, spool, refused) = (Vec::new(), Writer::default(), VecDeque::new());
-        Ok(Publisher { bus: bus.clone(), inbox, answers, streams, spool, refused })
+        let streams = Vec::new();
+        let spool = Writer::default();
+        let refused = VecDeque::new();
+        Ok(Publisher {
+            bus: bus.clone(),
+            inbox,
+            answers,
+            streams,
+            spool,
+            refused,
+        })
     }
 
     /// The publisher with files for large payloads.
@@ -71,8 +81,11 @@ impl Publisher {
             headers.insert(*name, value.as_str());
         }
         let reply = format!("{}.{token}", self.inbox);
-        let sent =
-            self.bus.client.publish_with_reply_and_headers(message.subject.clone(), reply, headers, payload).await;
+        let sent = self
+            .bus
+            .client
+            .publish_with_reply_and_headers(message.subject.clone(), reply, headers, payload)
+            .await;
         if let Err(error) = sent {
             // Published again when its PubAck is overdue.
             tracing::debug!(subject = message.subject, %error, "publish failed");
@@ -87,7 +100,9 @@ impl Publisher {
         loop {
             match self.answers.next().await {
                 Some(reply) => {
-                    let Some(answer) = read(&reply, &mut self.streams) else { continue };
+                    let Some(answer) = read(&reply, &mut self.streams) else {
+                        continue;
+                    };
                     if let StreamAnswer::Stored(token, ack) = &answer {
                         self.spool.stored(*token, ack.sequence);
                     }
@@ -164,7 +179,9 @@ fn read(reply: &Message, streams: &mut Vec<Arc<str>>) -> Option<StreamAnswer> {
     let token: u64 = reply.subject.rsplit('.').next()?.parse().ok()?;
     Some(match pub_ack(reply, streams) {
         Ok(ack) => StreamAnswer::Stored(token, ack),
-        Err(reason) if FULL.iter().any(|full| reason.contains(full)) => StreamAnswer::Refused(token, Refused::Full),
+        Err(reason) if FULL.iter().any(|full| reason.contains(full)) => {
+            StreamAnswer::Refused(token, Refused::Full)
+        }
         Err(reason) => StreamAnswer::Refused(token, Refused::Failed(reason)),
     })
 }
@@ -178,10 +195,20 @@ fn pub_ack(reply: &Message, streams: &mut Vec<Arc<str>>) -> Result<PubAck, Strin
         return Err(format!("status {status}: no stream for this subject"));
     }
     match serde_json::from_slice(&reply.payload) {
-        Ok(Answer { error: Some(Refusal { description }), .. }) => Err(description),
-        Ok(Answer { stream, seq, duplicate, error: None }) if !stream.is_empty() => {
-            Ok(PubAck { stream: known(stream, streams), sequence: seq, is_repeat: duplicate })
-        }
+        Ok(Answer {
+            error: Some(Refusal { description }),
+            ..
+        }) => Err(description),
+        Ok(Answer {
+            stream,
+            seq,
+            duplicate,
+            error: None,
+        }) if !stream.is_empty() => Ok(PubAck {
+            stream: known(stream, streams),
+            sequence: seq,
+            is_repeat: duplicate,
+        }),
         _ => Err("an answer that is no PubAck".to_owned()),
     }
 }

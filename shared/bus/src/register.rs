@@ -1,4 +1,5 @@
-//! The register of a crawl: what the broker knows of its identity, in the key-value bucket `identity`.
+//! The register of a crawl: what the broker knows of its identity, in the key-value bucket
+//! `identity`.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -10,7 +11,8 @@
 //! | `restored` | the checkpoint that it was restored from |
 //! | `conducted` | when the crawl was conducted for the first time (`rhumb conduct`), in seconds since 1970 |
 //!
-//! Invariant: whoever creates the key `crawl` first has begun the crawl; all others take part in it or end.
+//! Invariant: whoever creates the key `crawl` first has begun the crawl; all others take part in it
+//! or end.
 
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
@@ -23,8 +25,8 @@ const CONFIGURATION: &str = "configuration";
 const CONDUCTED: &str = "conducted";
 const RESTORING: &str = "restoring";
 const RESTORED: &str = "restored";
-/// How often a note is written before the broker counts as one that does not answer, and the wait between: a bucket that
-/// has just got more copies may have no leader for a moment.
+/// How often a note is written before the broker counts as one that does not answer, and the wait
+/// between: a bucket that has just got more copies may have no leader for a moment.
 const TRIES: u32 = 4;
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 
@@ -48,15 +50,24 @@ impl Register {
         Register { bucket }
     }
 
-    /// The crawl's identity, and the revision under which it lies there; none when no crawl has begun.
+    /// The crawl's identity, and the revision under which it lies there; none when no crawl has
+    /// begun.
     ///
     /// # Errors
     /// The broker does not answer.
     pub async fn read(&self) -> anyhow::Result<Option<(Identity, u64)>> {
-        let entry = self.bucket.entry(CRAWL).await.context("the broker does not tell of the crawl's identity")?;
-        let Some(entry) = entry.filter(|entry| entry.operation == kv::Operation::Put) else { return Ok(None) };
+        let entry = self
+            .bucket
+            .entry(CRAWL)
+            .await
+            .context("the broker does not tell of the crawl's identity")?;
+        let Some(entry) = entry.filter(|entry| entry.operation == kv::Operation::Put) else {
+            return Ok(None);
+        };
         let identity = serde_json::from_slice(&entry.value).map_err(|error| {
-            Misfit(format!("the crawl's identity at the broker is not understood ({error}): {WAYS_OUT}"))
+            Misfit(format!(
+                "the crawl's identity at the broker is not understood ({error}): {WAYS_OUT}"
+            ))
         })?;
         Ok(Some((identity, entry.revision)))
     }
@@ -66,23 +77,36 @@ impl Register {
     /// # Errors
     /// The broker does not answer.
     pub async fn begin(&self, identity: Identity) -> anyhow::Result<Identity> {
-        match self.bucket.create(CRAWL, serde_json::to_vec(&identity)?.into()).await {
+        match self
+            .bucket
+            .create(CRAWL, serde_json::to_vec(&identity)?.into())
+            .await
+        {
             Ok(_) => Ok(identity),
             Err(error) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
-                let there = self.read().await?.context("the crawl's identity went while it was read")?;
+                let there = self
+                    .read()
+                    .await?
+                    .context("the crawl's identity went while it was read")?;
                 Ok(there.0)
             }
-            Err(error) => Err(error).context("the crawl's identity cannot be written to the broker"),
+            Err(error) => {
+                Err(error).context("the crawl's identity cannot be written to the broker")
+            }
         }
     }
 
-    /// Puts an identity in the place of the one that lies there under this revision; fails when that has changed.
+    /// Puts an identity in the place of the one that lies there under this revision; fails when
+    /// that has changed.
     ///
     /// # Errors
     /// It has, or the broker does not answer.
     pub async fn replace(&self, identity: &Identity, revision: u64) -> anyhow::Result<()> {
         let value = serde_json::to_vec(identity)?.into();
-        self.bucket.update(CRAWL, value, revision).await.context("the crawl's identity changed meanwhile")?;
+        self.bucket
+            .update(CRAWL, value, revision)
+            .await
+            .context("the crawl's identity changed meanwhile")?;
         Ok(())
     }
 
@@ -99,8 +123,17 @@ impl Register {
     ///
     /// # Errors
     /// The broker does not answer.
-    pub async fn note_state(&self, stage: &str, instance: u16, note: StateNote) -> anyhow::Result<()> {
-        self.put(&format!("state.{stage}.{instance}"), serde_json::to_vec(&note)?).await
+    pub async fn note_state(
+        &self,
+        stage: &str,
+        instance: u16,
+        note: StateNote,
+    ) -> anyhow::Result<()> {
+        self.put(
+            &format!("state.{stage}.{instance}"),
+            serde_json::to_vec(&note)?,
+        )
+        .await
     }
 
     /// An instance has no state any more that could be missed.
@@ -109,7 +142,10 @@ impl Register {
     /// The broker does not answer.
     pub async fn forget_state(&self, stage: &str, instance: u16) -> anyhow::Result<()> {
         let key = format!("state.{stage}.{instance}");
-        self.bucket.purge(&key).await.with_context(|| format!("{key} cannot be removed at the broker"))
+        self.bucket
+            .purge(&key)
+            .await
+            .with_context(|| format!("{key} cannot be removed at the broker"))
     }
 
     /// Keeps the configuration of the crawl, for commands. There is no secret in it.
@@ -120,17 +156,22 @@ impl Register {
         self.put(CONFIGURATION, text.as_bytes().to_vec()).await
     }
 
-    /// The configuration of the crawl, without what others should not see; none when nobody has kept it.
+    /// The configuration of the crawl, without what others should not see; none when nobody has
+    /// kept it.
     ///
     /// # Errors
     /// The broker does not answer.
     pub async fn configuration(&self) -> anyhow::Result<Option<String>> {
-        let text =
-            self.bucket.get(CONFIGURATION).await.context("the broker does not tell the crawl's configuration")?;
+        let text = self
+            .bucket
+            .get(CONFIGURATION)
+            .await
+            .context("the broker does not tell the crawl's configuration")?;
         Ok(text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// The checkpoint that the crawl is being restored from; none when it is not, or all of it has come.
+    /// The checkpoint that the crawl is being restored from; none when it is not, or all of it has
+    /// come.
     ///
     /// # Errors
     /// The broker does not answer.
@@ -147,7 +188,11 @@ impl Register {
     }
 
     async fn checkpoint(&self, key: &str) -> anyhow::Result<Option<String>> {
-        let of = self.bucket.get(key).await.context("the broker does not tell whether the crawl is restored")?;
+        let of = self
+            .bucket
+            .get(key)
+            .await
+            .context("the broker does not tell whether the crawl is restored")?;
         Ok(of.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
@@ -165,7 +210,10 @@ impl Register {
     /// The broker does not answer.
     pub async fn is_restored(&self, checkpoint: &str) -> anyhow::Result<()> {
         self.put(RESTORED, checkpoint.as_bytes().to_vec()).await?;
-        self.bucket.purge(RESTORING).await.context("the broker does not note that the crawl is restored")
+        self.bucket
+            .purge(RESTORING)
+            .await
+            .context("the broker does not note that the crawl is restored")
     }
 
     /// When the crawl was conducted for the first time: now, if it never was.
@@ -173,25 +221,40 @@ impl Register {
     /// # Errors
     /// The broker does not answer.
     pub async fn conducted_since(&self) -> anyhow::Result<SystemTime> {
-        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        let now = SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap_or_default()
+            .as_secs();
         match self.bucket.create(CONDUCTED, now.to_string().into()).await {
             Ok(_) => {}
             Err(error) if error.kind() == kv::CreateErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).context("the broker does not note that the crawl is conducted"),
+            Err(error) => {
+                return Err(error).context("the broker does not note that the crawl is conducted");
+            }
         }
-        let kept = self.bucket.get(CONDUCTED).await?.and_then(|bytes| String::from_utf8_lossy(&bytes).parse().ok());
+        let kept = self
+            .bucket
+            .get(CONDUCTED)
+            .await?
+            .and_then(|bytes| String::from_utf8_lossy(&bytes).parse().ok());
         Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(kept.unwrap_or(now)))
     }
 
     /// Says whether this generation of the crawl has made a stream.
     pub(super) async fn has_made(&self, stream: &str, identity: &Identity) -> anyhow::Result<bool> {
         let made = self.bucket.get(format!("stream.{stream}")).await?;
-        Ok(made.is_some_and(|generation| generation == identity.generation().to_string().as_bytes()))
+        Ok(made
+            .is_some_and(|generation| generation == identity.generation().to_string().as_bytes()))
     }
 
-    /// Notes that this generation of the crawl has made a stream: from now on it is missed when it is gone.
+    /// Notes that this generation of the crawl has made a stream: from now on it is missed when it
+    /// is gone.
     pub(super) async fn note_made(&self, stream: &str, identity: &Identity) -> anyhow::Result<()> {
-        self.put(&format!("stream.{stream}"), identity.generation().to_string().into_bytes()).await
+        self.put(
+            &format!("stream.{stream}"),
+            identity.generation().to_string().into_bytes(),
+        )
+        .await
     }
 
     async fn put(&self, key: &str, value: Vec<u8>) -> anyhow::Result<()> {
@@ -202,7 +265,10 @@ impl Register {
             }
             tokio::time::sleep(TRY_AGAIN).await;
         }
-        self.bucket.put(key, value.into()).await.with_context(|| format!("{key} cannot be noted at the broker"))?;
+        self.bucket
+            .put(key, value.into())
+            .await
+            .with_context(|| format!("{key} cannot be noted at the broker"))?;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! Streams, consumers and buckets: made from the configuration by those who begin a crawl, idempotently; found by its
-//! stages, which make none of them.
+//! Streams, consumers and buckets: made from the configuration by those who begin a crawl,
+//! idempotently; found by its stages, which make none of them.
 
 use super::Bus;
 use super::consumers::{Need, consumer_name};
@@ -11,7 +11,9 @@ use super::spool;
 use anyhow::Context as _;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
-use async_nats::jetstream::context::{ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind};
+use async_nats::jetstream::context::{
+    ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind,
+};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
 use futures::TryStreamExt as _;
@@ -23,20 +25,30 @@ use rhumb_wire::topology::{self, DEAD, Edge, Retention, StageName};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// How often the broker is asked for a stream that it should have, before the stream counts as gone, and the wait between.
-/// A broker that has just started may not know all of its streams yet.
+/// How often the broker is asked for a stream that it should have, before the stream counts as
+/// gone, and the wait between. A broker that has just started may not know all of its streams yet.
 const LOOKS_FOR_LOST: u32 = 4;
 const LOOK_FOR_LOST_AGAIN: Duration = Duration::from_millis(500);
 
-/// The configurations of all streams that have the mark of a crawl, those of further edges among them.
+/// The configurations of all streams that have the mark of a crawl, those of further edges among
+/// them.
 ///
 /// # Errors
 /// The broker does not answer.
 pub async fn marked_streams(bus: &Bus, id: &str) -> anyhow::Result<Vec<Config>> {
-    let infos: Vec<Info> =
-        bus.jetstream.streams().try_collect().await.context("the broker does not list its streams")?;
-    let is_marked = |config: &Config| Mark::of_stream(&config.metadata).is_some_and(|mark| mark.id == id);
-    Ok(infos.into_iter().map(|info| info.config).filter(is_marked).collect())
+    let infos: Vec<Info> = bus
+        .jetstream
+        .streams()
+        .try_collect()
+        .await
+        .context("the broker does not list its streams")?;
+    let is_marked =
+        |config: &Config| Mark::of_stream(&config.metadata).is_some_and(|mark| mark.id == id);
+    Ok(infos
+        .into_iter()
+        .map(|info| info.config)
+        .filter(is_marked)
+        .collect())
 }
 
 /// A stream: its name below `edges` or that of a further edge, the key of its settings, and these.
@@ -44,7 +56,12 @@ type StreamOf<'a> = (&'static str, &'static str, &'a StreamEdge);
 
 /// The streams of a crawl, those of the pipeline first.
 fn streams<'a>(pipeline: &'a Pipeline, further: &[Edge]) -> anyhow::Result<Vec<StreamOf<'a>>> {
-    let mut streams: Vec<_> = pipeline.edges.streams().into_iter().map(|(key, edge)| (key, key, edge)).collect();
+    let mut streams: Vec<_> = pipeline
+        .edges
+        .streams()
+        .into_iter()
+        .map(|(key, edge)| (key, key, edge))
+        .collect();
     for edge in further {
         let name = edge.name();
         anyhow::ensure!(
@@ -57,11 +74,12 @@ fn streams<'a>(pipeline: &'a Pipeline, further: &[Edge]) -> anyhow::Result<Vec<S
     Ok(streams)
 }
 
-/// Makes the streams of the pipeline that are not there yet, and adapts those that differ; then the consumers that a stream
-/// kept by interest must have.
+/// Makes the streams of the pipeline that are not there yet, and adapts those that differ; then the
+/// consumers that a stream kept by interest must have.
 ///
 /// # Errors
-/// The broker refuses; a stream belongs to another crawl, or one of this crawl is gone ([`Misfit`]).
+/// The broker refuses; a stream belongs to another crawl, or one of this crawl is gone
+/// ([`Misfit`]).
 pub async fn make_streams(
     bus: &Bus,
     pipeline: &Pipeline,
@@ -69,10 +87,12 @@ pub async fn make_streams(
     identity: &Identity,
 ) -> anyhow::Result<()> {
     make(bus, pipeline, streams(pipeline, &[])?, register, identity).await?;
-    // A stream that is kept by interest drops what is published while nobody is interested: its required consumers exist
-    // before anything can be published.
+    // A stream that is kept by interest drops what is published while nobody is interested: its
+    // required consumers exist before anything can be published.
     for (edge, stage) in required_by_interest(pipeline) {
-        let Some(stream) = pipeline.edges.stream(edge) else { continue };
+        let Some(stream) = pipeline.edges.stream(edge) else {
+            continue;
+        };
         let filters = bus.subjects.all(edge);
         let consumer = Consumer {
             name: consumer_name(stage.name(), None),
@@ -86,7 +106,8 @@ pub async fn make_streams(
     Ok(())
 }
 
-/// Makes the streams of the edges that a stage beside the pipeline brings, as [`make_streams`] does those of the pipeline.
+/// Makes the streams of the edges that a stage beside the pipeline brings, as [`make_streams`] does
+/// those of the pipeline.
 ///
 /// # Errors
 /// As there; or an edge has the name of a stream of the pipeline.
@@ -98,7 +119,14 @@ pub async fn make_further_streams(
     identity: &Identity,
 ) -> anyhow::Result<()> {
     let of_pipeline = pipeline.edges.streams().len();
-    make(bus, pipeline, streams(pipeline, further)?.split_off(of_pipeline), register, identity).await
+    make(
+        bus,
+        pipeline,
+        streams(pipeline, further)?.split_off(of_pipeline),
+        register,
+        identity,
+    )
+    .await
 }
 
 async fn make(
@@ -110,14 +138,18 @@ async fn make(
 ) -> anyhow::Result<()> {
     for (name, key, edge) in streams {
         let mut config = stream_config(bus, name, edge, pipeline, identity);
-        // Asked first: an update of a stream that is as it should be would still cost the broker a write.
+        // Asked first: an update of a stream that is as it should be would still cost the broker a
+        // write.
         let found = find_stream(bus, &config.name, edge.storage, register, identity).await?;
         if let Some(found) = &found {
             identity.check_stream(&config.name, &found.config.metadata)?;
             // A broker changes it of no stream that is there.
             config.max_consumers = found.config.max_consumers;
         }
-        if found.as_ref().is_some_and(|found| same(&found.config, &config)) {
+        if found
+            .as_ref()
+            .is_some_and(|found| same(&found.config, &config))
+        {
             continue;
         }
         let stream = config.name.clone();
@@ -135,25 +167,31 @@ async fn make(
 /// What an operator does about a stream that the broker does not make, or does not change.
 fn why_not_made(stream: &str, key: &str, edge: &StreamEdge, error: &CreateStreamError) -> String {
     match error.kind() {
-        CreateStreamErrorKind::JetStream(answer) if answer.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED => {
+        CreateStreamErrorKind::JetStream(answer)
+            if answer.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED =>
+        {
             format!(
-                "the broker has too little storage for stream {stream}, which reserves edges.{key}.bytes_max = {}: give it more \
-             (the chart's: nats.storage.size), or lower edges.*.bytes_max",
+                "the broker has too little storage for stream {stream}, which reserves \
+                 edges.{key}.bytes_max = {}: give it more (the chart's: nats.storage.size), or \
+                 lower edges.*.bytes_max",
                 edge.bytes_max
             )
         }
         _ => format!(
-            "stream {stream} cannot be made to fit edges.{key}: what it holds was created with other settings; set \
-             edges.{key} back, or end the crawl and delete it with `rhumb delete`"
+            "stream {stream} cannot be made to fit edges.{key}: what it holds was created with \
+             other settings; set edges.{key} back, or end the crawl and delete it with `rhumb \
+             delete`"
         ),
     }
 }
 
-/// Looks whether all streams of the pipeline are there, and the consumers that those kept by interest must have. Says in
-/// words what is missing and was not made yet, or went with the broker's memory; nothing when nothing is.
+/// Looks whether all streams of the pipeline are there, and the consumers that those kept by
+/// interest must have. Says in words what is missing and was not made yet, or went with the
+/// broker's memory; nothing when nothing is.
 ///
 /// # Errors
-/// A stream belongs to another crawl, or one of this crawl is gone ([`Misfit`]); or the broker does not answer.
+/// A stream belongs to another crawl, or one of this crawl is gone ([`Misfit`]); or the broker does
+/// not answer.
 pub async fn missing(
     bus: &Bus,
     pipeline: &Pipeline,
@@ -168,23 +206,31 @@ pub async fn missing(
         identity.check_stream(&stream, &found.config.metadata)?;
     }
     for (edge, stage) in required_by_interest(pipeline) {
-        let (stream, name) = (bus.subjects.stream(edge.name()), consumer_name(stage.name(), None));
-        let asked = bus.jetstream.get_stream_no_info(&stream).await?.consumer_info(&name).await;
+        let stream = bus.subjects.stream(edge.name());
+        let name = consumer_name(stage.name(), None);
+        let asked = bus
+            .jetstream
+            .get_stream_no_info(&stream)
+            .await?
+            .consumer_info(&name)
+            .await;
         match asked {
             Ok(_) => {}
             Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => {
                 return Ok(Some(format!("the consumer {name} of the stream {stream}")));
             }
             Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("the broker does not tell of the consumer {name} of {stream}"));
+                return Err(error).with_context(|| {
+                    format!("the broker does not tell of the consumer {name} of {stream}")
+                });
             }
         }
     }
     Ok(None)
 }
 
-/// Looks for a stream; none when this generation of the crawl has not made it yet, or keeps it in memory alone.
+/// Looks for a stream; none when this generation of the crawl has not made it yet, or keeps it in
+/// memory alone.
 async fn find_stream(
     bus: &Bus,
     name: &str,
@@ -204,31 +250,56 @@ async fn find_stream(
         }
         tokio::time::sleep(LOOK_FOR_LOST_AGAIN).await;
     }
-    Err(Misfit(format!("the stream {name} of {} is gone from the broker: {WAYS_OUT}", identity.mark)).into())
+    Err(Misfit(format!(
+        "the stream {name} of {} is gone from the broker: {WAYS_OUT}",
+        identity.mark
+    ))
+    .into())
 }
 
 /// The names of all streams that a crawl of this configuration has.
 pub fn stream_names(bus: &Bus, pipeline: &Pipeline) -> Vec<String> {
-    pipeline.edges.streams().into_iter().map(|(name, _)| bus.subjects.stream(name)).collect()
+    pipeline
+        .edges
+        .streams()
+        .into_iter()
+        .map(|(name, _)| bus.subjects.stream(name))
+        .collect()
 }
 
-/// Removes the archiver's consumers from a crawl that has no archiver any more: messages that nobody takes would fill the
-/// streams. The process that starts a whole crawl calls this; nothing happens while there is an archiver, or if there was
-/// none.
+/// Removes the archiver's consumers from a crawl that has no archiver any more: messages that
+/// nobody takes would fill the streams. The process that starts a whole crawl calls this; nothing
+/// happens while there is an archiver, or if there was none.
 ///
 /// # Errors
 /// The broker does not answer.
 pub async fn leave_unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
-    let absent = StageName::ALL.into_iter().filter(|stage| pipeline.stages.of(*stage).replicas == 0);
-    for (stage, source) in absent.flat_map(|stage| topology::sources(stage).iter().map(move |source| (stage, *source)))
-    {
-        let stream = bus.jetstream.get_stream(bus.subjects.stream(source.edge().name())).await?;
-        let _ = stream.delete_consumer(&consumer_name(stage.name(), None)).await;
+    let absent = StageName::ALL
+        .into_iter()
+        .filter(|stage| pipeline.stages.of(*stage).replicas == 0);
+    for (stage, source) in absent.flat_map(|stage| {
+        topology::sources(stage)
+            .iter()
+            .map(move |source| (stage, *source))
+    }) {
+        let stream = bus
+            .jetstream
+            .get_stream(bus.subjects.stream(source.edge().name()))
+            .await?;
+        let _ = stream
+            .delete_consumer(&consumer_name(stage.name(), None))
+            .await;
     }
     Ok(())
 }
 
-fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, pipeline: &Pipeline, identity: &Identity) -> Config {
+fn stream_config(
+    bus: &Bus,
+    name: &str,
+    edge: &StreamEdge,
+    pipeline: &Pipeline,
+    identity: &Identity,
+) -> Config {
     Config {
         name: bus.subjects.stream(name),
         subjects: bus.subjects.held_by(name),
@@ -242,8 +313,16 @@ fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, pipeline: &Pipeline, 
             Retention::Limits => RetentionPolicy::Limits,
         },
         // A full stream refuses, and its publishers wait; only dead letters give way to newer ones.
-        discard: if name == DEAD { DiscardPolicy::Old } else { DiscardPolicy::New },
-        max_bytes: if edge.bytes_max.0 == 0 { -1 } else { i64::try_from(edge.bytes_max.0).unwrap_or(i64::MAX) },
+        discard: if name == DEAD {
+            DiscardPolicy::Old
+        } else {
+            DiscardPolicy::New
+        },
+        max_bytes: if edge.bytes_max.0 == 0 {
+            -1
+        } else {
+            i64::try_from(edge.bytes_max.0).unwrap_or(i64::MAX)
+        },
         max_messages: -1,
         max_messages_per_subject: -1,
         max_consumers: i32::try_from(pipeline.broker.consumers_max).unwrap_or(i32::MAX),
@@ -284,7 +363,8 @@ pub struct Consumer {
     pub has_lanes: bool,
     /// Whether the crawl waits for it.
     pub need: Need,
-    /// The broker keeps its state in memory alone. A broker that is started anew does not know it any more.
+    /// The broker keeps its state in memory alone. A broker that is started anew does not know it
+    /// any more.
     pub in_memory: bool,
 }
 
@@ -298,23 +378,47 @@ impl Consumer {
     /// It is not there, or the broker does not answer.
     pub async fn find(self, bus: &Bus, key: &str) -> anyhow::Result<PullConsumer> {
         let stream = bus.subjects.stream(key);
-        bus.jetstream.get_consumer_from_stream(&self.name, &stream).await.with_context(|| {
-            format!("the consumer {} of the stream {stream} is not there; `rhumb init` makes it", self.name)
-        })
+        bus.jetstream
+            .get_consumer_from_stream(&self.name, &stream)
+            .await
+            .with_context(|| {
+                format!(
+                    "the consumer {} of the stream {stream} is not there; `rhumb init` makes it",
+                    self.name
+                )
+            })
     }
 
     /// Creates the consumer, or adapts it.
-    pub async fn ensure(self, bus: &Bus, key: &str, edge: &StreamEdge) -> anyhow::Result<PullConsumer> {
-        let Consumer { name, filters, has_lanes, need, in_memory } = self;
+    pub async fn ensure(
+        self,
+        bus: &Bus,
+        key: &str,
+        edge: &StreamEdge,
+    ) -> anyhow::Result<PullConsumer> {
+        let Consumer {
+            name,
+            filters,
+            has_lanes,
+            need,
+            in_memory,
+        } = self;
         let stream_name = bus.subjects.stream(key);
-        let stream =
-            bus.jetstream.get_stream(&stream_name).await.with_context(|| format!("no stream {stream_name}"))?;
+        let stream = bus
+            .jetstream
+            .get_stream(&stream_name)
+            .await
+            .with_context(|| format!("no stream {stream_name}"))?;
         let (filter_subject, filter_subjects) = match filters.as_slice() {
             [one] => (one.clone(), Vec::new()),
             _ => (String::new(), filters),
         };
         let (priority_policy, priority_groups, consumers) = match has_lanes {
-            true => (PriorityPolicy::Prioritized, vec![PRIORITY_GROUP.to_owned()], u32::from(LANES)),
+            true => (
+                PriorityPolicy::Prioritized,
+                vec![PRIORITY_GROUP.to_owned()],
+                u32::from(LANES),
+            ),
             false => (PriorityPolicy::None, Vec::new(), 1),
         };
         let config = pull::Config {
@@ -334,8 +438,8 @@ impl Consumer {
         };
         stream.create_consumer(config).await.with_context(|| {
             format!(
-                "consumer {name} of stream {stream_name} cannot be made to fit edges.{key} (a stream may have \
-                     broker.consumers_max of them)"
+                "consumer {name} of stream {stream_name} cannot be made to fit edges.{key} (a \
+                 stream may have broker.consumers_max of them)"
             )
         })
     }
@@ -369,12 +473,17 @@ pub struct Buckets {
     pub lease: Duration,
 }
 
-/// Creates the crawl's key-value buckets that are not there, and adapts those that have another number of copies.
+/// Creates the crawl's key-value buckets that are not there, and adapts those that have another
+/// number of copies.
 pub async fn ensure_buckets(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Buckets> {
     let replicas = pipeline.broker.replicas;
     let mut stores = Vec::new();
     for name in BUCKETS {
-        let max_age = if name == LEASES { pipeline.ownership_lease } else { Duration::ZERO };
+        let max_age = if name == LEASES {
+            pipeline.ownership_lease
+        } else {
+            Duration::ZERO
+        };
         stores.push(ensure_bucket(bus, name, max_age, replicas).await?);
     }
     Buckets::of(stores).context("a bucket is missing")
@@ -392,7 +501,9 @@ pub async fn find_buckets(bus: &Bus) -> anyhow::Result<Option<Buckets>> {
             return Ok(None);
         }
         let store = bus.jetstream.get_key_value(&bucket).await;
-        stores.push(store.with_context(|| format!("the broker does not tell of the key-value bucket {bucket}"))?);
+        stores.push(store.with_context(|| {
+            format!("the broker does not tell of the key-value bucket {bucket}")
+        })?);
     }
     Ok(Buckets::of(stores))
 }
@@ -400,7 +511,8 @@ pub async fn find_buckets(bus: &Bus) -> anyhow::Result<Option<Buckets>> {
 impl Buckets {
     /// From the stores, in the order of [`BUCKETS`].
     fn of(stores: Vec<kv::Store>) -> Option<Buckets> {
-        let [leases, scope, tokens, identity, owners, orders] = <[kv::Store; BUCKETS.len()]>::try_from(stores).ok()?;
+        let [leases, scope, tokens, identity, owners, orders] =
+            <[kv::Store; BUCKETS.len()]>::try_from(stores).ok()?;
         Some(Buckets {
             // An earlier start may have made the bucket with another one.
             lease: leases.stream.cached_info().config.max_age,
@@ -414,22 +526,49 @@ impl Buckets {
     }
 }
 
-async fn ensure_bucket(bus: &Bus, name: &str, max_age: Duration, num_replicas: usize) -> anyhow::Result<kv::Store> {
+async fn ensure_bucket(
+    bus: &Bus,
+    name: &str,
+    max_age: Duration,
+    num_replicas: usize,
+) -> anyhow::Result<kv::Store> {
     let bucket = bus.subjects.bucket(name);
     let Ok(store) = bus.jetstream.get_key_value(&bucket).await else {
         let storage = StorageType::File;
-        let config =
-            kv::Config { bucket: bucket.clone(), history: 1, max_age, storage, num_replicas, ..Default::default() };
-        return bus.jetstream.create_key_value(config).await.with_context(|| {
-            format!("key-value bucket {bucket} cannot be created with {num_replicas} copies (broker.replicas)")
-        });
+        let config = kv::Config {
+            bucket: bucket.clone(),
+            history: 1,
+            max_age,
+            storage,
+            num_replicas,
+            ..Default::default()
+        };
+        return bus
+            .jetstream
+            .create_key_value(config)
+            .await
+            .with_context(|| {
+                format!(
+                    "key-value bucket {bucket} cannot be created with {num_replicas} copies \
+                     (broker.replicas)"
+                )
+            });
     };
     let config = &store.stream.cached_info().config;
     if config.num_replicas != num_replicas {
-        let adapted = Config { num_replicas, ..config.clone() };
-        bus.jetstream.update_stream(adapted).await.with_context(|| {
-            format!("key-value bucket {bucket} cannot be kept in {num_replicas} copies (broker.replicas)")
-        })?;
+        let adapted = Config {
+            num_replicas,
+            ..config.clone()
+        };
+        bus.jetstream
+            .update_stream(adapted)
+            .await
+            .with_context(|| {
+                format!(
+                    "key-value bucket {bucket} cannot be kept in {num_replicas} copies \
+                     (broker.replicas)"
+                )
+            })?;
     }
     Ok(store)
 }
@@ -440,12 +579,16 @@ pub(super) async fn find_register(bus: &Bus) -> anyhow::Result<Option<Register>>
     if stream_info(bus, &format!("KV_{bucket}")).await?.is_none() {
         return Ok(None);
     }
-    let store =
-        bus.jetstream.get_key_value(&bucket).await.context("the broker does not tell of the crawl's identity")?;
+    let store = bus
+        .jetstream
+        .get_key_value(&bucket)
+        .await
+        .context("the broker does not tell of the crawl's identity")?;
     Ok(Some(Register::new(store)))
 }
 
-/// The orders of a crawl that runs; none of one that an earlier version has begun, before its init has run again.
+/// The orders of a crawl that runs; none of one that an earlier version has begun, before its init
+/// has run again.
 ///
 /// # Errors
 /// The broker does not answer.
@@ -455,5 +598,7 @@ pub async fn find_orders(bus: &Bus) -> anyhow::Result<Option<OrdersBucket>> {
         return Ok(None);
     }
     let store = bus.jetstream.get_key_value(&bucket).await;
-    Ok(Some(OrdersBucket::new(store.context("the broker does not tell what was asked of the crawl")?)))
+    Ok(Some(OrdersBucket::new(store.context(
+        "the broker does not tell what was asked of the crawl",
+    )?)))
 }

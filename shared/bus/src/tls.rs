@@ -1,5 +1,5 @@
-//! The TLS configuration that all connections of a process share: made once, because it takes a thousand times as long
-//! as a client made from it.
+//! The TLS configuration that all connections of a process share: made once, because it takes a
+//! thousand times as long as a client made from it.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -8,8 +8,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 use std::sync::Arc;
 
-/// TLS 1.2 and 1.3, no protocol above it named yet. Trusts the system's root certificates and Mozilla's; every
-/// certificate when `accept_invalid_certificates`.
+/// TLS 1.2 and 1.3, no protocol above it named yet. Trusts the system's root certificates and
+/// Mozilla's; every certificate when `accept_invalid_certificates`.
 ///
 /// # Errors
 /// The system's root certificates cannot be used.

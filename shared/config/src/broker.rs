@@ -71,8 +71,8 @@ impl std::fmt::Debug for Credentials {
 pub enum BadServers {
     /// One is no address.
     #[error(
-        "accepted are nats://host:port, tls://host:port, several of these with commas between them, or nothing for a private \
-         server"
+        "accepted are nats://host:port, tls://host:port, several of these with commas between \
+         them, or nothing for a private server"
     )]
     Address,
     /// The client has one name for all of them.
@@ -81,16 +81,23 @@ pub enum BadServers {
 }
 
 impl Servers {
-    /// Reads `nats://[name:password@|token@]host:port[,...]`. A comma in a password is written `%2C`, an `@` `%40`.
+    /// Reads `nats://[name:password@|token@]host:port[,...]`. A comma in a password is written
+    /// `%2C`, an `@` `%40`.
     ///
     /// # Errors
     /// It cannot be read, or names different credentials for different servers.
     pub fn read(url: &str) -> Result<Servers, BadServers> {
-        let addresses: Vec<Url> = list(url).map(address).collect::<Option<_>>().ok_or(BadServers::Address)?;
+        let addresses: Vec<Url> = list(url)
+            .map(address)
+            .collect::<Option<_>>()
+            .ok_or(BadServers::Address)?;
         let mut credentials = addresses.iter().filter_map(Credentials::of);
         let first = credentials.next();
         match credentials.all(|other| Some(&other) == first.as_ref()) {
-            true => Ok(Servers { addresses, credentials: first }),
+            true => Ok(Servers {
+                addresses,
+                credentials: first,
+            }),
             false => Err(BadServers::Credentials),
         }
     }
@@ -99,7 +106,11 @@ impl Servers {
 impl Credentials {
     /// Those in an address: a name without a password is a token.
     fn of(address: &Url) -> Option<Credentials> {
-        let decoded = |text| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let decoded = |text| {
+            percent_encoding::percent_decode_str(text)
+                .decode_utf8_lossy()
+                .into_owned()
+        };
         if address.username().is_empty() {
             return None;
         }
@@ -116,7 +127,12 @@ fn list(url: &str) -> impl Iterator<Item = &str> {
 }
 
 fn address(text: &str) -> Option<Url> {
-    let address = if text.contains("://") { Url::parse(text) } else { Url::parse(&format!("nats://{text}")) }.ok()?;
+    let address = if text.contains("://") {
+        Url::parse(text)
+    } else {
+        Url::parse(&format!("nats://{text}"))
+    }
+    .ok()?;
     let is_good = matches!(address.scheme(), "nats" | "tls" | "ws" | "wss");
     let has_host = address.host_str().is_some_and(|host| !host.is_empty());
     (is_good && has_host && address.port() != Some(0)).then_some(address)
@@ -132,8 +148,12 @@ pub fn shown(url: &str) -> String {
 }
 
 fn shown_one(url: &str) -> String {
-    let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
-    let scheme = before.split_once("://").map_or("nats", |(scheme, _)| scheme);
+    let Some((before, host)) = url.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    let scheme = before
+        .split_once("://")
+        .map_or("nats", |(scheme, _)| scheme);
     format!("{scheme}://{host}")
 }
 
@@ -149,7 +169,9 @@ fn urls<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
         Ok(Urls::One(url)) => Ok(url),
         Ok(Urls::Several(urls)) => Ok(urls.join(",")),
         // What is wrong is not shown: there may be a password in it.
-        Err(_) => Err(de::Error::custom("accepted is text (in quotes), or a list of texts")),
+        Err(_) => Err(de::Error::custom(
+            "accepted is text (in quotes), or a list of texts",
+        )),
     }
 }
 
@@ -165,8 +187,14 @@ mod tests {
             ("nats://token@[::1]:4222", "nats://[::1]:4222"),
             ("u:secret@b.test:4222", "nats://b.test:4222"),
             ("nonsense", "nonsense"),
-            ("nats://u:p@a.test:1, tls://t@b.test", "nats://a.test:1,tls://b.test"),
-            ("nats://a.test:1,nats://b.test:2", "nats://a.test:1,nats://b.test:2"),
+            (
+                "nats://u:p@a.test:1, tls://t@b.test",
+                "nats://a.test:1,tls://b.test",
+            ),
+            (
+                "nats://a.test:1,nats://b.test:2",
+                "nats://a.test:1,nats://b.test:2",
+            ),
             ("nats://u:pass,word@a.test:1", "nats://a.test:1"),
         ] {
             assert_eq!(shown(url), expected);
@@ -175,15 +203,28 @@ mod tests {
 
     #[test]
     fn a_list_of_servers_has_one_name_for_all() {
-        let read = |url: &str| Servers::read(url).map(|servers| (servers.addresses.len(), servers.credentials));
-        let user = |name: &str, password: &str| Some(Credentials::User(name.to_owned(), password.to_owned()));
+        let read = |url: &str| {
+            Servers::read(url).map(|servers| (servers.addresses.len(), servers.credentials))
+        };
+        let user = |name: &str, password: &str| {
+            Some(Credentials::User(name.to_owned(), password.to_owned()))
+        };
         for (url, expected) in [
             ("nats://a.test", Ok((1, None))),
             ("nats://a.test:1, b.test:2,tls://[::1]:3", Ok((3, None))),
             ("nats://u:p%40%2Cq@a.test", Ok((1, user("u", "p@,q")))),
-            ("nats://u:p@a.test,nats://b.test,nats://u:p@c.test", Ok((3, user("u", "p")))),
-            ("nats://secret@a.test", Ok((1, Some(Credentials::Token("secret".to_owned()))))),
-            ("nats://u:p@a.test,nats://u:q@b.test", Err(BadServers::Credentials)),
+            (
+                "nats://u:p@a.test,nats://b.test,nats://u:p@c.test",
+                Ok((3, user("u", "p"))),
+            ),
+            (
+                "nats://secret@a.test",
+                Ok((1, Some(Credentials::Token("secret".to_owned())))),
+            ),
+            (
+                "nats://u:p@a.test,nats://u:q@b.test",
+                Err(BadServers::Credentials),
+            ),
             ("nats://a.test,", Err(BadServers::Address)),
             ("nats://a.test,http://b.test", Err(BadServers::Address)),
             ("nats://a.test:0", Err(BadServers::Address)),

@@ -1,7 +1,8 @@
-//! Changes: which keys may have another value while the crawl runs, and the configuration with such values.
+//! Changes: which keys may have another value while the crawl runs, and the configuration with such
+//! values.
 //!
-//! In: the configuration as a process read it, settings of operators. Out: the configuration from now on. Invariant: a key that is
-//! not in the table keeps its value.
+//! In: the configuration as a process read it, settings of operators. Out: the configuration from
+//! now on. Invariant: a key that is not in the table keeps its value.
 
 use super::error::ConfigError;
 use super::{Pipeline, Stages};
@@ -26,17 +27,32 @@ pub const CHANGEABLE: &[Changeable] = &[
     of("scope.accept", &[HostSplitter]),
     of("scope.reject", &[HostSplitter]),
     of("topics.*.scope.follow", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.scope.max_depth", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.scope.prefixes", &[HostSplitter, Scheduler, Parser]),
+    of(
+        "topics.*.scope.max_depth",
+        &[HostSplitter, Scheduler, Parser],
+    ),
+    of(
+        "topics.*.scope.prefixes",
+        &[HostSplitter, Scheduler, Parser],
+    ),
     of("topics.*.scope.accept", &[HostSplitter, Scheduler, Parser]),
     of("topics.*.scope.reject", &[HostSplitter, Scheduler, Parser]),
     of("topics.*.removed", &[HostSplitter, Scheduler, Parser]),
     of("topics.*.priority", &[HostSplitter, Scheduler, Parser]),
     of("topics.*.slice", &[HostSplitter, Scheduler, Parser]),
     of("topics.*.pages_min", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.pages_per_second", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.bytes_per_second", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.connections_percent", &[HostSplitter, Scheduler, Parser]),
+    of(
+        "topics.*.pages_per_second",
+        &[HostSplitter, Scheduler, Parser],
+    ),
+    of(
+        "topics.*.bytes_per_second",
+        &[HostSplitter, Scheduler, Parser],
+    ),
+    of(
+        "topics.*.connections_percent",
+        &[HostSplitter, Scheduler, Parser],
+    ),
     of("topics.*.pages_max", &[HostSplitter, Scheduler, Parser]),
     of("topics.*.quality", &[HostSplitter, Scheduler, Parser]),
     of("topics.*.recrawl", &[HostSplitter, Scheduler, Parser]),
@@ -94,20 +110,26 @@ const fn of(key: &'static str, stages: &'static [StageName]) -> Changeable {
 
 /// The entry of a key; none when it may not change while the crawl runs.
 pub fn changeable(key: &str) -> Option<&'static Changeable> {
-    CHANGEABLE.iter().find(|entry| match entry.key.split_once('*') {
-        Some((before, behind)) => {
-            let name = key.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
-            name.is_some_and(|name| !name.contains('.'))
-        }
-        None => entry.key == key,
-    })
+    CHANGEABLE
+        .iter()
+        .find(|entry| match entry.key.split_once('*') {
+            Some((before, behind)) => {
+                let name = key
+                    .strip_prefix(before)
+                    .and_then(|rest| rest.strip_suffix(behind));
+                name.is_some_and(|name| !name.contains('.'))
+            }
+            None => entry.key == key,
+        })
 }
 
 /// How a key is changed that may not change while the crawl runs.
 pub fn how_to_change(key: &str) -> String {
     let fixed = ["crawl", "owner", "partitions", "ownership_lease", "url."];
     let is = |name: &&str| key == *name || name.ends_with('.') && key.starts_with(*name);
-    let stage = key.strip_prefix("stages.").and_then(|rest| rest.strip_suffix(".replicas"));
+    let stage = key
+        .strip_prefix("stages.")
+        .and_then(|rest| rest.strip_suffix(".replicas"));
     match stage {
         Some(stage) => format!("`rhumb scale {stage}=N` changes it"),
         None if key == "limits.max_pages" => {
@@ -119,30 +141,64 @@ pub fn how_to_change(key: &str) -> String {
 }
 
 impl Pipeline {
-    /// The configuration with these settings in the place of what was configured. Those of earlier calls count no more.
+    /// The configuration with these settings in the place of what was configured. Those of earlier
+    /// calls count no more.
     ///
     /// # Errors
     /// A key does not exist or may not change, or a value is not accepted.
     pub fn with(&self, settings: &[Setting]) -> Result<Pipeline, ConfigError> {
-        if let Some(Setting { key, .. }) = settings.iter().find(|setting| changeable(&setting.key).is_none()) {
+        if let Some(Setting { key, .. }) = settings
+            .iter()
+            .find(|setting| changeable(&setting.key).is_none())
+        {
             let error = match self.given.value(key) {
                 Some(value) if !value.is_object() => {
-                    format!("it may not change while the crawl runs; {}", how_to_change(key))
+                    format!(
+                        "it may not change while the crawl runs; {}",
+                        how_to_change(key)
+                    )
                 }
                 Some(_) => "this is a section; name one of its keys".to_owned(),
                 None => "there is no such key".to_owned(),
             };
-            return Err(ConfigError::Type { key: key.clone(), value: None, error });
+            return Err(ConfigError::Type {
+                key: key.clone(),
+                value: None,
+                error,
+            });
         }
-        let Pipeline { politeness, scope, topics, limits, stages, .. } = self.given.with(settings)?;
-        let Stages { scheduler, parser, .. } = stages;
-        let limits = super::Limits { max_pages: self.limits.max_pages, ..limits };
-        let stages = Stages { scheduler, parser, ..self.stages.clone() };
-        Ok(Pipeline { politeness, scope, topics, limits, stages, ..self.clone() })
+        let Pipeline {
+            politeness,
+            scope,
+            topics,
+            limits,
+            stages,
+            ..
+        } = self.given.with(settings)?;
+        let Stages {
+            scheduler, parser, ..
+        } = stages;
+        let limits = super::Limits {
+            max_pages: self.limits.max_pages,
+            ..limits
+        };
+        let stages = Stages {
+            scheduler,
+            parser,
+            ..self.stages.clone()
+        };
+        Ok(Pipeline {
+            politeness,
+            scope,
+            topics,
+            limits,
+            stages,
+            ..self.clone()
+        })
     }
 
-    /// The same with what is set already, which this configuration may not go with: it may be another one than that of the run
-    /// in which it was set.
+    /// The same with what is set already, which this configuration may not go with: it may be
+    /// another one than that of the run in which it was set.
     ///
     /// # Errors
     /// It does not: with what, who set it, and the way out.
@@ -152,7 +208,11 @@ impl Pipeline {
             Err(error) => error.to_string(),
         };
         let goes_without = |one: &&Setting| {
-            let others: Vec<Setting> = settings.iter().filter(|other| other.key != one.key).cloned().collect();
+            let others: Vec<Setting> = settings
+                .iter()
+                .filter(|other| other.key != one.key)
+                .cloned()
+                .collect();
             self.with(&others).is_ok()
         };
         let mut set: Vec<Setting> = settings.iter().filter(goes_without).cloned().collect();
@@ -170,10 +230,17 @@ impl Pipeline {
 
 /// The keys whose values differ between two lists of settings.
 pub fn changed<'a>(before: &'a [Setting], after: &'a [Setting]) -> impl Iterator<Item = &'a str> {
-    let value =
-        |of: &'a [Setting], key: &str| of.iter().find(|setting| setting.key == key).map(|setting| &setting.value);
-    let gone = before.iter().filter(move |setting| value(after, &setting.key).is_none());
-    let other = after.iter().filter(move |setting| value(before, &setting.key) != Some(&setting.value));
+    let value = |of: &'a [Setting], key: &str| {
+        of.iter()
+            .find(|setting| setting.key == key)
+            .map(|setting| &setting.value)
+    };
+    let gone = before
+        .iter()
+        .filter(move |setting| value(after, &setting.key).is_none());
+    let other = after
+        .iter()
+        .filter(move |setting| value(before, &setting.key) != Some(&setting.value));
     gone.chain(other).map(|setting| setting.key.as_str())
 }
 
@@ -186,34 +253,67 @@ mod tests {
     use std::time::Duration;
 
     fn setting(key: &str, value: serde_json::Value) -> Setting {
-        Setting { key: key.to_owned(), value, author: Author::default() }
+        Setting {
+            key: key.to_owned(),
+            value,
+            author: Author::default(),
+        }
     }
 
     #[test]
     fn a_setting_takes_the_place_of_what_was_configured_until_it_is_taken_back() {
-        let pipeline = Pipeline { partitions: 8, ..shipped().1 };
-        let slower = pipeline.with(&[setting("politeness.delay", json!("7s"))]).unwrap();
-        assert_eq!((slower.politeness.delay, slower.partitions), (Duration::from_secs(7), 8));
-        let other = slower.with(&[setting("scope.reject", json!(["/cal/"]))]).unwrap();
+        let pipeline = Pipeline {
+            partitions: 8,
+            ..shipped().1
+        };
+        let slower = pipeline
+            .with(&[setting("politeness.delay", json!("7s"))])
+            .unwrap();
+        assert_eq!(
+            (slower.politeness.delay, slower.partitions),
+            (Duration::from_secs(7), 8)
+        );
+        let other = slower
+            .with(&[setting("scope.reject", json!(["/cal/"]))])
+            .unwrap();
         assert!(other.scope.reject.matches("http://a.test/cal/1"));
-        assert_eq!(other.politeness.delay, pipeline.politeness.delay, "the earlier one counts no more");
-        assert_eq!(other.with(&[]).unwrap().scope.reject.is_empty(), pipeline.scope.reject.is_empty());
+        assert_eq!(
+            other.politeness.delay, pipeline.politeness.delay,
+            "the earlier one counts no more"
+        );
+        assert_eq!(
+            other.with(&[]).unwrap().scope.reject.is_empty(),
+            pipeline.scope.reject.is_empty()
+        );
     }
 
     #[test]
     fn every_key_of_the_table_exists_and_others_name_the_way() {
         let pipeline = shipped().1;
         for Changeable { key, .. } in CHANGEABLE.iter().filter(|entry| !entry.key.contains('*')) {
-            let value = pipeline.configured(key).unwrap_or_else(|| panic!("{key} is no key"));
+            let value = pipeline
+                .configured(key)
+                .unwrap_or_else(|| panic!("{key} is no key"));
             pipeline.with(&[setting(key, value.clone())]).unwrap();
         }
-        let refusal = |key: &str, value| pipeline.with(&[setting(key, value)]).unwrap_err().to_string();
+        let refusal = |key: &str, value| {
+            pipeline
+                .with(&[setting(key, value)])
+                .unwrap_err()
+                .to_string()
+        };
         for (key, words) in [
             ("partitions", "it is fixed for the life of the crawl"),
             ("url.sort_query", "it is fixed for the life of the crawl"),
-            ("stages.fetcher.replicas", "`rhumb scale fetcher=N` changes it"),
+            (
+                "stages.fetcher.replicas",
+                "`rhumb scale fetcher=N` changes it",
+            ),
             ("limits.max_pages", "`rhumb crawl --resume --max-pages N`"),
-            ("broker.replicas", "`rhumb crawl --resume --set broker.replicas=VALUE`"),
+            (
+                "broker.replicas",
+                "`rhumb crawl --resume --set broker.replicas=VALUE`",
+            ),
             ("scope", "name one of its keys"),
             ("scope.rejects", "there is no such key"),
         ] {
@@ -228,37 +328,69 @@ mod tests {
     #[test]
     fn keys_of_a_topic_may_change_whether_it_was_configured_or_not() {
         let pipeline = shipped().1;
-        let set = [setting("topics.news.scope.max_depth", json!(2)), setting("topics.news.scope.follow", json!("any"))];
+        let set = [
+            setting("topics.news.scope.max_depth", json!(2)),
+            setting("topics.news.scope.follow", json!("any")),
+        ];
         let news = pipeline.with(&set).unwrap().scope_of("news");
-        assert_eq!((news.follow, news.max_depth), (super::super::Follow::Any, 2));
+        assert_eq!(
+            (news.follow, news.max_depth),
+            (super::super::Follow::Any, 2)
+        );
         for (key, words) in [
             ("topics.news.scope.depth", "there is no such key"),
             ("topics.a.b.scope.max_depth", "there is no such key"),
-            ("topics.n ews.scope.max_depth", "topics = 'n ews': accepted are 1 to 64 letters"),
+            (
+                "topics.n ews.scope.max_depth",
+                "topics = 'n ews': accepted are 1 to 64 letters",
+            ),
         ] {
-            let refused = pipeline.with(&[setting(key, json!(2))]).unwrap_err().to_string();
+            let refused = pipeline
+                .with(&[setting(key, json!(2))])
+                .unwrap_err()
+                .to_string();
             assert!(refused.contains(words), "{refused}");
         }
     }
 
     #[test]
     fn what_is_set_and_does_not_go_with_another_configuration_is_named_with_the_way_out() {
-        let author = Author { by: "anna@desk".into(), since_s: 1_700_000_000, note: "a slow site".into() };
-        let (set, other) =
-            (setting("stages.scheduler.retry_wait", json!("10m")), setting("limits.redirects", json!(7)));
+        let author = Author {
+            by: "anna@desk".into(),
+            since_s: 1_700_000_000,
+            note: "a slow site".into(),
+        };
+        let set = setting("stages.scheduler.retry_wait", json!("10m"));
+        let other = setting("limits.redirects", json!(7));
         let earlier = [other, Setting { author, ..set }];
         let configured = |wait_max: &str| {
             let set = [
                 "network.allow_private_addresses=true".to_owned(),
                 format!("stages.scheduler.retry_wait_max={wait_max}"),
             ];
-            Layers { set: set.into(), ..Layers::default() }.load_with(std::iter::empty()).unwrap()
+            Layers {
+                set: set.into(),
+                ..Layers::default()
+            }
+            .load_with(std::iter::empty())
+            .unwrap()
         };
-        assert_eq!(configured("10m").with_earlier(&earlier).unwrap().limits.redirects, 7);
-        let refused = configured("1m").with_earlier(&earlier).unwrap_err().to_string();
+        assert_eq!(
+            configured("10m")
+                .with_earlier(&earlier)
+                .unwrap()
+                .limits
+                .redirects,
+            7
+        );
+        let refused = configured("1m")
+            .with_earlier(&earlier)
+            .unwrap_err()
+            .to_string();
         for words in [
             "stages.scheduler.retry_wait_max = 1m: accepted are 10m to ",
-            "does not go with it: stages.scheduler.retry_wait = \"10m\" by anna@desk since 2023-11-14T22:13:20Z: a slow site. Start",
+            "does not go with it: stages.scheduler.retry_wait = \"10m\" by anna@desk since \
+             2023-11-14T22:13:20Z: a slow site. Start",
             "`rhumb set --unset stages.scheduler.retry_wait` takes it back",
         ] {
             assert!(refused.contains(words), "{refused}");
@@ -268,8 +400,8 @@ mod tests {
 
     #[test]
     fn what_changed_is_named() {
-        let (a, b) =
-            ([setting("a", json!(1)), setting("b", json!(2))], [setting("b", json!(3)), setting("c", json!(4))]);
+        let a = [setting("a", json!(1)), setting("b", json!(2))];
+        let b = [setting("b", json!(3)), setting("c", json!(4))];
         assert_eq!(changed(&a, &b).collect::<Vec<_>>(), ["a", "b", "c"]);
         assert_eq!(changed(&a, &a).count(), 0);
     }

@@ -38,9 +38,12 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Says whether a text can be a token of a subject, and the name of a crawl, of a user or of a topic.
+/// Says whether a text can be a token of a subject, and the name of a crawl, of a user or of a
+/// topic.
 pub fn is_name(text: &str) -> bool {
-    let letters = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let letters = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     !text.is_empty() && text.len() <= 64 && letters
 }
 
@@ -51,7 +54,9 @@ pub(super) struct Check(pub(super) Vec<String>);
 impl Check {
     pub(super) fn within<T: PartialOrd + Display>(&mut self, key: &str, value: T, low: T, high: T) {
         if value < low || value > high {
-            self.0.push(format!("configuration key {key} = {value}: accepted are {low} to {high}"));
+            self.0.push(format!(
+                "configuration key {key} = {value}: accepted are {low} to {high}"
+            ));
         }
     }
 
@@ -61,10 +66,16 @@ impl Check {
         if !(1..=high).contains(&value) || value.is_power_of_two() {
             return;
         }
-        let (below, above) = (1 << value.ilog2(), value.next_power_of_two());
-        let nearest = if above - value <= value - below { above } else { below };
+        let below = 1 << value.ilog2();
+        let above = value.next_power_of_two();
+        let nearest = if above - value <= value - below {
+            above
+        } else {
+            below
+        };
         self.0.push(format!(
-            "configuration key {key} = {value}: accepted are powers of two from 1 to {high}, the nearest is {nearest}"
+            "configuration key {key} = {value}: accepted are powers of two from 1 to {high}, the \
+             nearest is {nearest}"
         ));
     }
 
@@ -72,23 +83,33 @@ impl Check {
     pub(super) fn group(&mut self, key: &str, group: &Group) {
         if group.by.is_some() != group.hosts.is_empty() {
             self.0.push(format!(
-                "configuration key {key}: accepted is either 'by: registered-domain', or 'hosts' with at least one host"
+                "configuration key {key}: accepted is either 'by: registered-domain', or 'hosts' \
+                 with at least one host"
             ));
         }
         self.within(&format!("{key}.jobs_max"), group.jobs_max, 1, 10_000);
-        self.lasting(&format!("{key}.delay"), group.delay, Duration::ZERO, Duration::from_secs(3600));
+        self.lasting(
+            &format!("{key}.delay"),
+            group.delay,
+            Duration::ZERO,
+            Duration::from_secs(3600),
+        );
     }
 
     pub(super) fn lasting(&mut self, key: &str, value: Duration, low: Duration, high: Duration) {
         if value < low || value > high {
             let [value, low, high] = [value, low, high].map(humantime::format_duration);
-            self.0.push(format!("configuration key {key} = {value}: accepted are {low} to {high}"));
+            self.0.push(format!(
+                "configuration key {key} = {value}: accepted are {low} to {high}"
+            ));
         }
     }
 
     pub(super) fn name(&mut self, key: &str, value: &str) {
         if !is_name(value) {
-            self.0.push(format!("configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"));
+            self.0.push(format!(
+                "configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"
+            ));
         }
     }
 
@@ -96,19 +117,27 @@ impl Check {
         self.name("topics", name);
         if name == DEFAULT_TOPIC {
             let what = "URLs of no other topic are of it, and its scope is `scope`";
-            self.0.push(format!("configuration key topics.{name}: {what}"));
+            self.0
+                .push(format!("configuration key topics.{name}: {what}"));
         }
     }
 
-    /// Tokens of a topic's budget would lie with schedulers that have to wait for a budget of hosts or domains.
+    /// Tokens of a topic's budget would lie with schedulers that have to wait for a budget of hosts
+    /// or domains.
     pub(super) fn topic_budget(&mut self, name: &str, topic: &Topic, limits: &Limits) {
-        let other = match (limits.pages_per_domain, limits.pages_per_host, limits.over_budget) {
+        let other = match (
+            limits.pages_per_domain,
+            limits.pages_per_host,
+            limits.over_budget,
+        ) {
             (1.., _, _) => "limits.pages_per_domain",
             (_, 1.., OverBudget::Wait) => "limits.pages_per_host with limits.over_budget = wait",
             _ => return,
         };
         if topic.pages_max > 0 {
-            self.0.push(format!("configuration key topics.{name}.pages_max: it does not go with {other}"));
+            self.0.push(format!(
+                "configuration key topics.{name}.pages_max: it does not go with {other}"
+            ));
         }
     }
 
@@ -116,7 +145,9 @@ impl Check {
     pub(super) fn reserved(&mut self, key: &str, value: bool) {
         if value {
             let hint = "`rhumb inject --again` fetches pages again";
-            self.0.push(format!("configuration key {key} = true: it is reserved, accepted is false; {hint}"));
+            self.0.push(format!(
+                "configuration key {key} = true: it is reserved, accepted is false; {hint}"
+            ));
         }
     }
 
@@ -125,25 +156,32 @@ impl Check {
         if !value.is_empty()
             && let Err(error) = Servers::read(value)
         {
-            self.0.push(format!("configuration key {key} = '{}': {error}", shown(value)));
+            self.0.push(format!(
+                "configuration key {key} = '{}': {error}",
+                shown(value)
+            ));
         }
     }
 
     /// Who a process is at the broker: once, and under a name that is one token of a subject.
     pub(super) fn access(&mut self, broker: &Broker) {
-        let Broker { credentials, user, .. } = broker;
+        let Broker {
+            credentials, user, ..
+        } = broker;
         let has_file = !credentials.as_os_str().is_empty();
-        if has_file && Servers::read(&broker.url).is_ok_and(|servers| servers.credentials.is_some()) {
+        if has_file && Servers::read(&broker.url).is_ok_and(|servers| servers.credentials.is_some())
+        {
             self.0.push(format!(
-                "configuration key broker.credentials = '{}': broker.url has a name and password, or a token, already; \
-                 accepted is one of the two",
+                "configuration key broker.credentials = '{}': broker.url has a name and password, \
+                 or a token, already; accepted is one of the two",
                 credentials.display()
             ));
         }
         match broker.user_name() {
             Some(name) if has_file && user.is_empty() && !is_name(name) => self.0.push(format!(
-                "configuration key broker.credentials = '{}': '{name}' is no name of a user; accepted is a file that is \
-                 named by its user, such as fetcher.nk, or name the user with broker.user",
+                "configuration key broker.credentials = '{}': '{name}' is no name of a user; \
+                 accepted is a file that is named by its user, such as fetcher.nk, or name the \
+                 user with broker.user",
                 credentials.display()
             )),
             Some(name) if !user.is_empty() => self.name("broker.user", name),
@@ -154,25 +192,30 @@ impl Check {
     pub(super) fn surt_prefix(&mut self, key: &str, prefix: &str) {
         if !prefix.starts_with("http://(") && !prefix.starts_with("https://(") {
             self.0.push(format!(
-                "configuration key {key} = '{prefix}': accepted are beginnings of URLs in SURT form, such as \
-                 'https://(org,example,' or 'https://(org,example,)/docs/' (`rhumb canonical URL` shows a URL's)"
+                "configuration key {key} = '{prefix}': accepted are beginnings of URLs in SURT \
+                 form, such as 'https://(org,example,' or 'https://(org,example,)/docs/' (`rhumb \
+                 canonical URL` shows a URL's)"
             ));
         }
     }
 
     pub(super) fn media_type(&mut self, key: &str, pattern: &str) {
-        let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| is_token(byte) && byte != b'*');
-        let is_good =
-            pattern.split_once('/').is_some_and(|(of, subtype)| is_name(of) && (subtype == "*" || is_name(subtype)));
+        let is_name = |name: &str| {
+            !name.is_empty() && name.bytes().all(|byte| is_token(byte) && byte != b'*')
+        };
+        let is_good = pattern
+            .split_once('/')
+            .is_some_and(|(of, subtype)| is_name(of) && (subtype == "*" || is_name(subtype)));
         if !is_good || pattern.bytes().any(|byte| byte.is_ascii_uppercase()) {
             self.0.push(format!(
-                "configuration key {key} = '{pattern}': accepted are media types in lower case, such as application/zip, \
-                 or all of a kind, such as video/*"
+                "configuration key {key} = '{pattern}': accepted are media types in lower case, \
+                 such as application/zip, or all of a kind, such as video/*"
             ));
         }
     }
 
-    /// A header of every request. What the client sends by itself, or what other keys are for, is not for operators.
+    /// A header of every request. What the client sends by itself, or what other keys are for, is
+    /// not for operators.
     pub(super) fn header(&mut self, name: &str, value: &str) {
         let is_name = !name.is_empty() && name.bytes().all(is_token);
         let is_ours = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
@@ -184,7 +227,9 @@ impl Check {
         }
         if !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             // Not shown: it may be what an operator keeps secret.
-            self.0.push(format!("configuration key network.headers.{name}: accepted are printable ASCII characters"));
+            self.0.push(format!(
+                "configuration key network.headers.{name}: accepted are printable ASCII characters"
+            ));
         }
     }
 
@@ -192,8 +237,8 @@ impl Check {
         self.within(&format!("{key}.entries"), cache.entries, 1, 1 << 28);
         if cache.policy == CachePolicy::Static && cache.file.as_os_str().is_empty() {
             self.0.push(format!(
-                "configuration key {key}.file = '': the policy static needs a file of URLs, one a line, such as \
-                 `rhumb export frequent-urls` writes"
+                "configuration key {key}.file = '': the policy static needs a file of URLs, one a \
+                 line, such as `rhumb export frequent-urls` writes"
             ));
         }
     }
@@ -214,45 +259,67 @@ impl Check {
             self.within(&format!("{key}.replicas"), edge.replicas, 0, 5);
         }
         if but.is_none_or(|but| but.unacked_max != edge.unacked_max) {
-            self.within(&format!("{key}.unacked_max"), edge.unacked_max, 1, 1_000_000);
+            self.within(
+                &format!("{key}.unacked_max"),
+                edge.unacked_max,
+                1,
+                1_000_000,
+            );
         }
         let second = Duration::from_secs(1);
         if but.is_none_or(|but| but.ack_wait != edge.ack_wait) {
-            self.lasting(&format!("{key}.ack_wait"), edge.ack_wait, second, 3600 * second);
+            self.lasting(
+                &format!("{key}.ack_wait"),
+                edge.ack_wait,
+                second,
+                3600 * second,
+            );
         }
         if but.is_none_or(|but| but.duplicate_window != edge.duplicate_window) {
-            self.lasting(&format!("{key}.duplicate_window"), edge.duplicate_window, second, 3600 * second);
+            self.lasting(
+                &format!("{key}.duplicate_window"),
+                edge.duplicate_window,
+                second,
+                3600 * second,
+            );
         }
     }
 
     /// The bound of a stream.
     fn bytes_max(&mut self, key: &str, of: Option<Edge>, bytes: Bytes, max_payload: Bytes) {
         // Room for two messages: only a page is larger than what the smallest broker takes.
-        let largest = if of == Some(Edge::Pages) { max_payload } else { MAX_PAYLOAD_MIN };
+        let largest = if of == Some(Edge::Pages) {
+            max_payload
+        } else {
+            MAX_PAYLOAD_MIN
+        };
         let bytes_min = Bytes(2 * largest.0);
         if bytes.0 == 0 {
             return;
         }
         if matches!(of, Some(Edge::UrlsSplit | Edge::UrlsNew | Edge::UrlsReady)) {
             self.0.push(format!(
-                "configuration key {key}.bytes_max = {bytes}: accepted is 0 (no bound). The scheduler publishes sitemaps to \
-                 urls.found, from where they come back through this edge: were both full, each would wait for the other \
-                 for ever. Bound edges.urls.found and edges.pages instead"
+                "configuration key {key}.bytes_max = {bytes}: accepted is 0 (no bound). The \
+                 scheduler publishes sitemaps to urls.found, from where they come back through \
+                 this edge: were both full, each would wait for the other for ever. Bound \
+                 edges.urls.found and edges.pages instead"
             ));
         } else if bytes < bytes_min {
             self.0.push(format!(
-                "configuration key {key}.bytes_max = {bytes}: accepted are 0 (no bound) and from {bytes_min} on"
+                "configuration key {key}.bytes_max = {bytes}: accepted are 0 (no bound) and from \
+                 {bytes_min} on"
             ));
         }
     }
 
     /// A replay must not add to the archive that it reads.
     pub(super) fn replay(&mut self, pipeline: &Pipeline) {
-        let (dir, keeps) = (pipeline.archive_dir(), pipeline.stages.archiver.replicas > 0);
+        let dir = pipeline.archive_dir();
+        let keeps = pipeline.stages.archiver.replicas > 0;
         if keeps && pipeline.replayed() == Some(dir.as_path()) {
             self.0.push(format!(
-                "configuration key stages.archiver.dir = '{}': fetchers answer from this folder (stages.fetcher.archive); \
-                 accepted is another one",
+                "configuration key stages.archiver.dir = '{}': fetchers answer from this folder \
+                 (stages.fetcher.archive); accepted is another one",
                 dir.display()
             ));
         }

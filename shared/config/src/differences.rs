@@ -1,6 +1,7 @@
 //! What of a configuration differs from the shipped one, for those who read about a crawl.
 //!
-//! In: a configuration as text, and what operators have set. Out: keys with their values, without what may hold secrets and without places on a machine.
+//! In: a configuration as text, and what operators have set. Out: keys with their values, without
+//! what may hold secrets and without places on a machine.
 
 use super::edge_keys;
 use super::error::ConfigError;
@@ -21,7 +22,8 @@ pub struct Difference {
     pub default: Value,
 }
 
-/// Compares a configuration, with these settings in the place of what it has, with the shipped one; in the order of its keys.
+/// Compares a configuration, with these settings in the place of what it has, with the shipped one;
+/// in the order of its keys.
 ///
 /// # Errors
 /// It is no YAML.
@@ -31,7 +33,9 @@ pub fn differences(text: &str, settings: &[Setting]) -> Result<Vec<Difference>, 
     let mut shipped = parse_yaml("the shipped file", SHIPPED)?;
     // A stream that says what it would have from the defaults does not differ.
     edge_keys::fill_in(&mut shipped)?;
-    settings.iter().for_each(|Setting { key, value, .. }| set(&mut given, key, value.clone()));
+    settings
+        .iter()
+        .for_each(|Setting { key, value, .. }| set(&mut given, key, value.clone()));
     let mut found = Vec::new();
     compare("", &given, &shipped, &mut found);
     found.sort_by(|a, b| a.key.cmp(&b.key));
@@ -46,17 +50,33 @@ fn compare(path: &str, given: &Value, shipped: &Value, found: &mut Vec<Differenc
         // An empty section that is shipped as none says the same.
         Value::Object(fields) => {
             for (name, value) in fields {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                compare(&path, value, shipped.get(name).unwrap_or(&Value::Null), found);
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
+                compare(
+                    &path,
+                    value,
+                    shipped.get(name).unwrap_or(&Value::Null),
+                    found,
+                );
             }
         }
-        _ => found.push(Difference { key: path.to_owned(), value: given.clone(), default: shipped.clone() }),
+        _ => found.push(Difference {
+            key: path.to_owned(),
+            value: given.clone(),
+            default: shipped.clone(),
+        }),
     }
 }
 
 fn is_private(path: &str) -> bool {
     let pointer = format!("/{}", path.replace('.', "/"));
-    FILES.contains(&pointer.as_str()) || PRIVATE.iter().any(|(parent, key)| format!("{parent}/{key}") == pointer)
+    FILES.contains(&pointer.as_str())
+        || PRIVATE
+            .iter()
+            .any(|(parent, key)| format!("{parent}/{key}") == pointer)
 }
 
 #[cfg(test)]
@@ -68,8 +88,17 @@ mod tests {
 
     fn keys(set: &[&str]) -> Vec<(String, Value)> {
         let set = set.iter().map(|set| (*set).to_owned()).collect();
-        let text = Layers { set, file: Some("/dev/null".into()) }.text().unwrap();
-        differences(&text, &[]).unwrap().into_iter().map(|of| (of.key, of.value)).collect()
+        let text = Layers {
+            set,
+            file: Some("/dev/null".into()),
+        }
+        .text()
+        .unwrap();
+        differences(&text, &[])
+            .unwrap()
+            .into_iter()
+            .map(|of| (of.key, of.value))
+            .collect()
     }
 
     #[test]
@@ -80,24 +109,53 @@ mod tests {
 
     #[test]
     fn keys_that_differ_are_named_with_both_values() {
-        let found = keys(&["topics.news.priority=9", "politeness.delay=2s", "stages.fetcher.connections=7"]);
+        let found = keys(&[
+            "topics.news.priority=9",
+            "politeness.delay=2s",
+            "stages.fetcher.connections=7",
+        ]);
         let expected = [
             ("politeness.delay", json!("2s")),
             ("stages.fetcher.connections", json!(7)),
             ("topics.news.priority", json!(9)),
         ];
         assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value)));
-        let text = Layers { set: vec!["politeness.delay=2s".into()], file: Some("/dev/null".into()) }.text().unwrap();
+        let text = Layers {
+            set: vec!["politeness.delay=2s".into()],
+            file: Some("/dev/null".into()),
+        }
+        .text()
+        .unwrap();
         assert_eq!(differences(&text, &[]).unwrap()[0].default, json!("1s"));
     }
 
     #[test]
     fn what_operators_have_set_takes_the_place_of_what_was_configured() {
-        let setting = |key: &str, value| Setting { key: key.into(), value, author: Author::default() };
-        let set = [setting("politeness.delay", json!("3s")), setting("topics.a.priority", json!(2))];
-        let found: Vec<_> = differences(SHIPPED, &set).unwrap().into_iter().map(|of| (of.key, of.default)).collect();
-        assert_eq!(found, [("politeness.delay".into(), json!("1s")), ("topics.a.priority".into(), Value::Null)]);
-        assert_eq!(differences(SHIPPED, &[setting("politeness.delay", json!("1s"))]).unwrap(), []);
+        let setting = |key: &str, value| Setting {
+            key: key.into(),
+            value,
+            author: Author::default(),
+        };
+        let set = [
+            setting("politeness.delay", json!("3s")),
+            setting("topics.a.priority", json!(2)),
+        ];
+        let found: Vec<_> = differences(SHIPPED, &set)
+            .unwrap()
+            .into_iter()
+            .map(|of| (of.key, of.default))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("politeness.delay".into(), json!("1s")),
+                ("topics.a.priority".into(), Value::Null)
+            ]
+        );
+        assert_eq!(
+            differences(SHIPPED, &[setting("politeness.delay", json!("1s"))]).unwrap(),
+            []
+        );
     }
 
     #[test]

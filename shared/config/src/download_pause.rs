@@ -1,6 +1,8 @@
-//! The pause that a server gets because its last answer took long: a slow server is asked less often.
+//! The pause that a server gets because its last answer took long: a slow server is asked less
+//! often.
 //!
-//! Source: Najork and Heydon 2001 (Mercator waits ten times as long as the last download took, and has no other delay).
+//! Source: Najork and Heydon 2001 (Mercator waits ten times as long as the last download took, and
+//! has no other delay).
 
 use super::Politeness;
 use std::time::Duration;
@@ -18,8 +20,15 @@ impl DownloadPause {
     /// From the configuration: `politeness.download_factor` times the duration, at most
     /// `politeness.crawl_delay_max`; nothing with a delay of 0s: such a crawl asks for no pauses.
     pub fn new(politeness: &Politeness) -> Self {
-        let factor = if politeness.delay.is_zero() { 0 } else { politeness.download_factor };
-        DownloadPause { factor, max: politeness.crawl_delay_max }
+        let factor = if politeness.delay.is_zero() {
+            0
+        } else {
+            politeness.download_factor
+        };
+        DownloadPause {
+            factor,
+            max: politeness.crawl_delay_max,
+        }
     }
 
     /// No contact for so long after a response that took `elapsed`.
@@ -40,13 +49,25 @@ mod tests {
             "politeness.crawl_delay_max=5s".into(),
             "network.allow_private_addresses=true".into(),
         ];
-        DownloadPause::new(&Layers { file: None, set }.load_with(std::iter::empty()).unwrap().politeness)
+        DownloadPause::new(
+            &Layers { file: None, set }
+                .load_with(std::iter::empty())
+                .unwrap()
+                .politeness,
+        )
     }
 
     #[test]
     fn a_slow_answer_makes_a_long_pause_up_to_a_cap() {
-        let after = |millis| pause("1ms").after(Duration::from_millis(millis)).as_millis();
-        assert_eq!([0, 7, 400, 600, u64::MAX].map(after), [0, 70, 4000, 5000, 5000]);
+        let after = |millis| {
+            pause("1ms")
+                .after(Duration::from_millis(millis))
+                .as_millis()
+        };
+        assert_eq!(
+            [0, 7, 400, 600, u64::MAX].map(after),
+            [0, 70, 4000, 5000, 5000]
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The keys below `edges`, before they are read.
 //!
-//! In: the tree of a configuration. Out: the same, in which every stream says all of its settings, and none says what is fixed.
-//! What a stream does not say itself stands in `edges.defaults`. A file of an earlier version may name subjects and retention as
-//! they are, and gets a warning.
+//! In: the tree of a configuration. Out: the same, in which every stream says all of its settings,
+//! and none says what is fixed. What a stream does not say itself stands in `edges.defaults`. A
+//! file of an earlier version may name subjects and retention as they are, and gets a warning.
 
 use super::error::ConfigError;
 use super::tree::{Tree, merge};
@@ -13,13 +13,21 @@ use rhumb_wire::topology::{DEAD, Edge, MOVES, PARKED, Retention};
 /// # Errors
 /// The defaults are no section.
 pub(super) fn fill_in(tree: &mut Tree) -> Result<(), ConfigError> {
-    let Some(defaults) = tree.pointer(&pointer("defaults")).cloned() else { return Ok(()) };
+    let Some(defaults) = tree.pointer(&pointer("defaults")).cloned() else {
+        return Ok(());
+    };
     if !defaults.is_object() {
         let error = "accepted is a section of keys".to_owned();
-        return Err(ConfigError::Type { key: "edges.defaults".to_owned(), value: Some(defaults.to_string()), error });
+        return Err(ConfigError::Type {
+            key: "edges.defaults".to_owned(),
+            value: Some(defaults.to_string()),
+            error,
+        });
     }
     for key in keys().filter(|key| is_stream(key)) {
-        let Some(given) = tree.pointer_mut(&pointer(key)) else { continue };
+        let Some(given) = tree.pointer_mut(&pointer(key)) else {
+            continue;
+        };
         let mut filled = defaults.clone();
         merge(&mut filled, given.take());
         *given = filled;
@@ -27,20 +35,31 @@ pub(super) fn fill_in(tree: &mut Tree) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Takes out what earlier versions of `pipeline.yaml` had though nobody could change it. Returns a warning, if there was any.
+/// Takes out what earlier versions of `pipeline.yaml` had though nobody could change it. Returns a
+/// warning, if there was any.
 ///
 /// # Errors
 /// It has another value than it had there.
 pub(super) fn take_out_fixed(tree: &mut Tree) -> Result<Vec<String>, ConfigError> {
     let mut taken = Vec::new();
     for key in keys() {
-        let Some(Tree::Object(fields)) = tree.pointer_mut(&pointer(key)) else { continue };
+        let Some(Tree::Object(fields)) = tree.pointer_mut(&pointer(key)) else {
+            continue;
+        };
         for (field, fixed) in fixed(key) {
-            let Some(value) = fields.remove(field) else { continue };
+            let Some(value) = fields.remove(field) else {
+                continue;
+            };
             let path = format!("edges.{key}.{field}");
             if value != fixed {
-                let error = format!("accepted is '{fixed}' alone, and nobody has to say it: leave the key out");
-                return Err(ConfigError::Type { key: path, value: Some(value.to_string()), error });
+                let error = format!(
+                    "accepted is '{fixed}' alone, and nobody has to say it: leave the key out"
+                );
+                return Err(ConfigError::Type {
+                    key: path,
+                    value: Some(value.to_string()),
+                    error,
+                });
             }
             taken.push(path);
         }
@@ -62,7 +81,11 @@ fn take_out(tree: &mut Tree, key: &str) {
     let mut path = format!("edges.{key}");
     while let Some((parent, name)) = path.rsplit_once('.') {
         let parent = parent.to_owned();
-        let Some(Tree::Object(fields)) = tree.pointer_mut(&format!("/{}", parent.replace('.', "/"))) else { return };
+        let Some(Tree::Object(fields)) =
+            tree.pointer_mut(&format!("/{}", parent.replace('.', "/")))
+        else {
+            return;
+        };
         fields.remove(name);
         if !fields.is_empty() {
             return;
@@ -73,7 +96,10 @@ fn take_out(tree: &mut Tree, key: &str) {
 
 /// The keys of all edges below `edges`, and of the streams beside them.
 fn keys() -> impl Iterator<Item = &'static str> {
-    Edge::ALL.into_iter().map(Edge::name).chain([DEAD, PARKED, MOVES])
+    Edge::ALL
+        .into_iter()
+        .map(Edge::name)
+        .chain([DEAD, PARKED, MOVES])
 }
 
 fn is_stream(key: &str) -> bool {
@@ -90,7 +116,10 @@ fn fixed(key: &str) -> Vec<(&'static str, String)> {
     let subject = edge.map_or_else(|| format!("{key}.{{stage}}"), Edge::template);
     let retention = edge.map_or(Some(Retention::Limits), Edge::retention);
     let retention = retention.map(|retention| ("retention", retention.name().to_owned()));
-    [("subject", subject)].into_iter().chain(retention).collect()
+    [("subject", subject)]
+        .into_iter()
+        .chain(retention)
+        .collect()
 }
 
 #[cfg(test)]
@@ -101,7 +130,9 @@ mod tests {
     use std::time::Duration;
 
     fn load(set: &[&str]) -> Result<crate::Pipeline, ConfigError> {
-        let set = set.iter().map(|&assignment| assignment.to_owned()).collect();
+        let local = ["network.allow_private_addresses=true"];
+        let set = local.iter().chain(set);
+        let set = set.map(|&assignment| assignment.to_owned()).collect();
         Layers { file: None, set }.load_with(std::iter::empty())
     }
 
@@ -110,10 +141,25 @@ mod tests {
         let (tree, pipeline) = shipped();
         for edge in Edge::ALL {
             let is_stream = edge.retention().is_some();
-            assert_eq!(tree.pointer(&pointer(edge.name())).is_some(), is_stream, "{}", edge.name());
-            assert_eq!(pipeline.edges.stream(edge).is_some(), is_stream, "{}", edge.name());
+            assert_eq!(
+                tree.pointer(&pointer(edge.name())).is_some(),
+                is_stream,
+                "{}",
+                edge.name()
+            );
+            assert_eq!(
+                pipeline.edges.stream(edge).is_some(),
+                is_stream,
+                "{}",
+                edge.name()
+            );
         }
-        let streams: Vec<&str> = pipeline.edges.streams().into_iter().map(|(key, _)| key).collect();
+        let streams: Vec<&str> = pipeline
+            .edges
+            .streams()
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
         assert!(streams.ends_with(&[DEAD, PARKED, MOVES]), "{streams:?}");
     }
 
@@ -123,18 +169,29 @@ mod tests {
         let further = Edge::further(128, "titles");
         let kept = pipeline.edges.stream(further).unwrap();
         assert!(std::ptr::eq(kept, &raw const pipeline.edges.documents));
-        assert!(pipeline.edges.streams().iter().all(|(key, _)| *key != further.name()));
+        assert!(
+            pipeline
+                .edges
+                .streams()
+                .iter()
+                .all(|(key, _)| *key != further.name())
+        );
         assert_eq!(pipeline.subjects().all(further), ["rhumb.default.titles"]);
     }
 
     #[test]
     fn a_stream_is_kept_as_the_defaults_say_where_it_says_nothing() {
-        let edges = load(&["edges.defaults.ack_wait=7s", "edges.urls.new.ack_wait=9s"]).unwrap().edges;
+        let edges = load(&["edges.defaults.ack_wait=7s", "edges.urls.new.ack_wait=9s"])
+            .unwrap()
+            .edges;
         assert_eq!(edges.outcomes.ack_wait, Duration::from_secs(7));
         assert_eq!(edges.urls.new.ack_wait, Duration::from_secs(9));
         // The shipped file says it itself.
         assert_eq!(edges.pages.ack_wait, Duration::from_secs(60));
-        assert_eq!(edges.pages.duplicate_window, edges.defaults.duplicate_window);
+        assert_eq!(
+            edges.pages.duplicate_window,
+            edges.defaults.duplicate_window
+        );
     }
 
     #[test]
@@ -149,21 +206,41 @@ mod tests {
         assert!(set.contains(&"edges.fetch.jobs.subject='fetch.jobs.{instance}'".to_owned()));
         let set: Vec<&str> = set.iter().map(String::as_str).collect();
         let pipeline = load(&set).unwrap();
-        let [warning] = pipeline.warnings.as_slice() else { panic!("{:?}", pipeline.warnings) };
+        let [warning] = pipeline.warnings.as_slice() else {
+            panic!("{:?}", pipeline.warnings)
+        };
         assert!(
-            warning.contains("edges.pages.retention") && warning.contains("edges.dns.refresh.subject"),
+            warning.contains("edges.pages.retention")
+                && warning.contains("edges.dns.refresh.subject"),
             "{warning}"
         );
-        assert!(load(&["edges.pages.ack_wait=7s"]).unwrap().warnings.is_empty());
+        assert!(
+            load(&["edges.pages.ack_wait=7s"])
+                .unwrap()
+                .warnings
+                .is_empty()
+        );
     }
 
     #[test]
     fn a_bad_default_is_named_once_and_where_it_stands() {
-        for bad in ["edges.defaults.ack_wait=0s", "edges.defaults.ack_wait=5", "edges.defaults.ack_weight=5s"] {
+        for bad in [
+            "edges.defaults.ack_wait=0s",
+            "edges.defaults.ack_wait=5",
+            "edges.defaults.ack_weight=5s",
+        ] {
             let error = load(&[bad]).expect_err(bad).to_string();
             assert_eq!(error.matches("edges.").count(), 1, "{bad}: {error}");
-            assert!(error.contains(bad.split_once('=').unwrap().0), "{bad}: {error}");
+            assert!(
+                error.contains(bad.split_once('=').unwrap().0),
+                "{bad}: {error}"
+            );
         }
-        assert!(load(&["edges.defaults=5"]).unwrap_err().to_string().contains("edges.defaults"));
+        assert!(
+            load(&["edges.defaults=5"])
+                .unwrap_err()
+                .to_string()
+                .contains("edges.defaults")
+        );
     }
 }

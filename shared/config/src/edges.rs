@@ -1,6 +1,7 @@
 //! The section `edges` of `pipeline.yaml`: how the streams of all edges are kept.
 //!
-//! Invariant: subjects and retention are the table's ([`rhumb_wire::topology`]) and no configuration.
+//! Invariant: subjects and retention are the table's ([`rhumb_wire::topology`]) and no
+//! configuration.
 
 use super::units::{Bytes, duration};
 use rhumb_wire::topology::{DEAD, Edge, MOVES, PARKED};
@@ -86,10 +87,18 @@ impl Edges {
         }
     }
 
-    /// All streams with their keys below `edges`: those of the edges, then the dead letters, the parked messages and the
-    /// partitions on their way.
+    /// All streams with their keys below `edges`: those of the edges, then the dead letters, the
+    /// parked messages and the partitions on their way.
     pub fn streams(&self) -> Vec<(&'static str, &StreamEdge)> {
-        let of_edges = Edge::ALL.into_iter().filter_map(|edge| Some((edge.name(), self.stream(edge)?)));
-        of_edges.chain([(DEAD, &self.dead), (PARKED, &self.parked), (MOVES, &self.moves)]).collect()
+        let of_edges = Edge::ALL
+            .into_iter()
+            .filter_map(|edge| Some((edge.name(), self.stream(edge)?)));
+        of_edges
+            .chain([
+                (DEAD, &self.dead),
+                (PARKED, &self.parked),
+                (MOVES, &self.moves),
+            ])
+            .collect()
     }
 }

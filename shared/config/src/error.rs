@@ -37,8 +37,8 @@ pub enum ConfigError {
     },
     /// The configuration does not go with what operators have set while the crawl ran.
     #[error(
-        "{problem}. While the crawl ran, this was set, which does not go with it: {}. Start with a configuration that it goes \
-         with; when the crawl runs, `rhumb set{}` takes it back",
+        "{problem}. While the crawl ran, this was set, which does not go with it: {}. Start with a \
+         configuration that it goes with; when the crawl runs, `rhumb set{}` takes it back",
         .set.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         .set.iter().map(|setting| format!(" --unset {}", setting.key)).collect::<String>()
     )]

@@ -1,6 +1,8 @@
-//! Which URLs of a host that is followed pass? By how they were found, by what the operator lists, and by the form of traps.
+//! Which URLs of a host that is followed pass? By how they were found, by what the operator lists,
+//! and by the form of traps.
 //!
-//! In: a canonical URL, its origin. Out: why it may not pass, if so. What costs least is asked first.
+//! In: a canonical URL, its origin. Out: why it may not pass, if so. What costs least is asked
+//! first.
 //!
 //! Source: Heydon and Najork 1999, sections 3.5 (URL filters) and 5 (crawler traps).
 
@@ -37,7 +39,11 @@ impl Filters {
             max_depth: scope.max_depth,
             redirects: limits.redirects,
             url_bytes_max: limits.url_bytes_max,
-            prefixes: scope.prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()).collect(),
+            prefixes: scope
+                .prefixes
+                .iter()
+                .map(|prefix| prefix.to_ascii_lowercase())
+                .collect(),
             accept: scope.accept.clone(),
             reject: scope.reject.clone(),
             segment_repeats: limits.segment_repeats,
@@ -60,23 +66,30 @@ impl Filters {
 
     /// Why a URL may not pass; nothing when it may.
     ///
-    /// Prefixes and what is accepted say which pages are wanted. A sitemap that is named as one is none: it lists them. So it
-    /// passes without, unless it is rejected.
+    /// Prefixes and what is accepted say which pages are wanted. A sitemap that is named as one is
+    /// none: it lists them. So it passes without, unless it is rejected.
     pub fn rejection(&self, url: &str, is_sitemap: bool) -> Option<FilterReason> {
         if !self.fits(url) {
             return Some(FilterReason::Form);
         }
         let (path, query) = path_of(url).split_once('?').unwrap_or((path_of(url), ""));
-        if query.split(['&', ';']).filter(|parameter| !parameter.is_empty()).count() > self.query_parameters {
+        if query
+            .split(['&', ';'])
+            .filter(|parameter| !parameter.is_empty())
+            .count()
+            > self.query_parameters
+        {
             return Some(FilterReason::Parameters);
         }
         if repeats_more_than(path, self.segment_repeats) {
             return Some(FilterReason::Segments);
         }
-        self.list_against(url, is_sitemap).map(|_| FilterReason::Pattern)
+        self.list_against(url, is_sitemap)
+            .map(|_| FilterReason::Pattern)
     }
 
-    /// The key of the operator's list by which a URL may not pass ([`FilterReason::Pattern`]); none when it may.
+    /// The key of the operator's list by which a URL may not pass ([`FilterReason::Pattern`]); none
+    /// when it may.
     pub fn list_against(&self, url: &str, is_sitemap: bool) -> Option<&'static str> {
         let is_listed = is_sitemap || self.prefixes.is_empty() || {
             let surt = surt(url);
@@ -94,16 +107,21 @@ impl Filters {
     }
 }
 
-/// Says whether a segment of the path stands in it more than `limit` times: `/a/b/a/b/a/b` is what relative links on a
-/// page that answers under every path lead to.
+/// Says whether a segment of the path stands in it more than `limit` times: `/a/b/a/b/a/b` is what
+/// relative links on a page that answers under every path lead to.
 fn repeats_more_than(path: &str, limit: usize) -> bool {
     let n_segments = path.bytes().filter(|&byte| byte == b'/').count();
     if n_segments <= limit {
         return false;
     }
-    let mut segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let mut segments: Vec<&str> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .collect();
     segments.sort_unstable();
-    segments.chunk_by(|a, b| a == b).any(|same| same.len() > limit)
+    segments
+        .chunk_by(|a, b| a == b)
+        .any(|same| same.len() > limit)
 }
 
 #[cfg(test)]
@@ -137,7 +155,10 @@ mod tests {
             ("http://a.test/?a;b;c;d", Some(FilterReason::Parameters)),
             ("http://a.test/?&&&&&&", None),
             ("http://a.test/67890123456789012345678901", None),
-            ("http://a.test/678901234567890123456789012", Some(FilterReason::Form)),
+            (
+                "http://a.test/678901234567890123456789012",
+                Some(FilterReason::Form),
+            ),
         ] {
             assert_eq!(filters.rejection(url, false), reason, "{url}");
         }
@@ -145,11 +166,21 @@ mod tests {
 
     #[test]
     fn what_is_too_far_from_a_seed_or_came_by_too_many_redirects_may_not_pass() {
-        for (depth, redirects, reason) in
-            [(5, 3, None), (6, 0, Some(FilterReason::Depth)), (0, 4, Some(FilterReason::Redirects))]
-        {
-            let origin = Origin { depth, redirects, ..Origin::default() };
-            assert_eq!(filters().rejection_of_all(&origin), reason, "{depth} {redirects}");
+        for (depth, redirects, reason) in [
+            (5, 3, None),
+            (6, 0, Some(FilterReason::Depth)),
+            (0, 4, Some(FilterReason::Redirects)),
+        ] {
+            let origin = Origin {
+                depth,
+                redirects,
+                ..Origin::default()
+            };
+            assert_eq!(
+                filters().rejection_of_all(&origin),
+                reason,
+                "{depth} {redirects}"
+            );
         }
     }
 
@@ -166,11 +197,18 @@ mod tests {
             ("http://bb.test/any", Some("scope.prefixes")),
         ] {
             assert_eq!(filters.list_against(url, false), list, "{url}");
-            assert_eq!(filters.rejection(url, false), list.map(|_| FilterReason::Pattern), "{url}");
+            assert_eq!(
+                filters.rejection(url, false),
+                list.map(|_| FilterReason::Pattern),
+                "{url}"
+            );
         }
         filters.accept = Patterns::new(&["/x$", "/y$"]).unwrap();
         assert_eq!(filters.rejection("http://a.test/docs/x", false), None);
-        assert_eq!(filters.list_against("http://a.test/docs/z", false), Some("scope.accept"));
+        assert_eq!(
+            filters.list_against("http://a.test/docs/z", false),
+            Some("scope.accept")
+        );
     }
 
     #[test]
@@ -187,6 +225,9 @@ mod tests {
         ] {
             assert_eq!(filters.rejection(url, true), reason, "{url}");
         }
-        assert_eq!(filters.rejection("http://a.test/s.xml", false), Some(FilterReason::Pattern));
+        assert_eq!(
+            filters.rejection("http://a.test/s.xml", false),
+            Some(FilterReason::Pattern)
+        );
     }
 }

@@ -46,9 +46,14 @@ impl Group {
         self.by.is_some() || self.hosts.iter().any(|pattern| pattern.matches(host))
     }
 
-    /// Jobs that may be out at once. Contacts that keep apart from each other need no second connection.
+    /// Jobs that may be out at once. Contacts that keep apart from each other need no second
+    /// connection.
     pub fn jobs_at_once(&self) -> u32 {
-        if self.delay.is_zero() { self.jobs_max } else { 1 }
+        if self.delay.is_zero() {
+            self.jobs_max
+        } else {
+            1
+        }
     }
 }
 
@@ -56,7 +61,9 @@ impl HostPattern {
     fn matches(&self, host: &str) -> bool {
         match self {
             HostPattern::Host(name) => name == host,
-            HostPattern::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
+            HostPattern::Below(suffix) => {
+                host.len() > suffix.len() && host.ends_with(suffix.as_str())
+            }
         }
     }
 }
@@ -66,9 +73,12 @@ impl<'de> Deserialize<'de> for HostPattern {
         let text = String::deserialize(input)?;
         match text.strip_prefix("*.") {
             Some(name) if is_name(name) => Ok(HostPattern::Below(format!(".{name}"))),
-            None if is_name(&text) || address_literal(&text).is_some() => Ok(HostPattern::Host(text)),
+            None if is_name(&text) || address_literal(&text).is_some() => {
+                Ok(HostPattern::Host(text))
+            }
             _ => Err(de::Error::custom(format!(
-                "'{text}' is no host in lower case such as a.example, or *.a.example for all hosts below it"
+                "'{text}' is no host in lower case such as a.example, or *.a.example for all hosts \
+                 below it"
             ))),
         }
     }
@@ -93,16 +103,36 @@ mod tests {
         assert!(of("*.a.example", "b.a.example") && of("*.a.example", "c.b.a.example"));
         assert!(!of("*.a.example", "a.example") && !of("*.a.example", "ba.example"));
         assert!(of("192.0.2.1", "192.0.2.1") && of("[2001:db8::1]", "[2001:db8::1]"));
-        for nonsense in ["", "*", "*.", "a.*", "A.example", "http://a.example", "a.example/", "*.*.a"] {
+        for nonsense in [
+            "",
+            "*",
+            "*.",
+            "a.*",
+            "A.example",
+            "http://a.example",
+            "a.example/",
+            "*.*.a",
+        ] {
             let error = pattern(nonsense).unwrap_err().to_string();
-            assert!(error.contains(nonsense) && error.contains("is no host"), "{error}");
+            assert!(
+                error.contains(nonsense) && error.contains("is no host"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn a_group_with_a_delay_has_one_job_out() {
-        let group: Group = serde_json::from_str(r#"{"by": "registered-domain", "jobs_max": 3}"#).unwrap();
+        let group: Group =
+            serde_json::from_str(r#"{"by": "registered-domain", "jobs_max": 3}"#).unwrap();
         assert_eq!((group.jobs_at_once(), group.has("any.example")), (3, true));
-        assert_eq!(Group { delay: Duration::from_millis(1), ..group }.jobs_at_once(), 1);
+        assert_eq!(
+            Group {
+                delay: Duration::from_millis(1),
+                ..group
+            }
+            .jobs_at_once(),
+            1
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! `pipeline.yaml`: the one configuration, typed, strict and checked before anything starts.
 //!
-//! Layers, each overriding the one before: the file shipped with the program, `--config FILE`, the environment
-//! (`RHUMB__KEY__PATH=VALUE`), `--set key.path=VALUE`. All end in one tree that is read strictly: an unknown
-//! key, 2.7 for an integer, or a value out of range is an error that names key, value and what is accepted.
+//! Layers, each overriding the one before: the file shipped with the program, `--config FILE`, the
+//! environment (`RHUMB__KEY__PATH=VALUE`), `--set key.path=VALUE`. All end in one tree that is read
+//! strictly: an unknown key, 2.7 for an integer, or a value out of range is an error that names
+//! key, value and what is accepted.
 
 mod broker;
 mod changes;

@@ -3,7 +3,8 @@
 use regex::RegexSet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A list of regular expressions. Matching takes time linear in the text, whatever the expressions are.
+/// A list of regular expressions. Matching takes time linear in the text, whatever the expressions
+/// are.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns(RegexSet);
 
@@ -46,7 +47,11 @@ impl<'de> Deserialize<'de> for Patterns {
         let patterns = Vec::<String>::deserialize(input)?;
         Patterns::new(&patterns).map_err(|error| {
             // The library shows the place on lines of its own.
-            let text = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = error
+                .to_string()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
             de::Error::custom(format!("not a regular expression: {text}"))
         })
     }

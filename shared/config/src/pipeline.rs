@@ -1,5 +1,5 @@
-//! The keys of `pipeline.yaml`; the file itself says what each means, its default and its range. The larger sections have
-//! files of their own.
+//! The keys of `pipeline.yaml`; the file itself says what each means, its default and its range.
+//! The larger sections have files of their own.
 
 use super::broker::Broker;
 use super::edges::{Edges, StreamEdge};
@@ -66,7 +66,11 @@ impl Pipeline {
     /// Where the archiver keeps what was fetched.
     pub fn archive_dir(&self) -> PathBuf {
         let dir = &self.stages.archiver.dir;
-        if dir.as_os_str().is_empty() { self.data.join("archive") } else { dir.clone() }
+        if dir.as_os_str().is_empty() {
+            self.data.join("archive")
+        } else {
+            dir.clone()
+        }
     }
 
     /// The file by which commands find a running crawl.
@@ -81,12 +85,18 @@ impl Pipeline {
 
     /// Copies of an edge's stream.
     pub fn replicas(&self, edge: &StreamEdge) -> usize {
-        if edge.replicas == 0 { self.broker.replicas } else { edge.replicas }
+        if edge.replicas == 0 {
+            self.broker.replicas
+        } else {
+            edge.replicas
+        }
     }
 
     /// The scope of a topic. One that is not configured goes by the crawl's.
     pub fn scope_of(&self, topic: &str) -> Scope {
-        self.topics.get(topic).map_or_else(|| self.scope.clone(), |topic| topic.scope.over(&self.scope))
+        self.topics
+            .get(topic)
+            .map_or_else(|| self.scope.clone(), |topic| topic.scope.over(&self.scope))
     }
 }
 

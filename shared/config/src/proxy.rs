@@ -22,8 +22,11 @@ impl Proxy {
             return Some(Proxy(None));
         }
         let url = url::Url::parse(text).ok()?;
-        let is_bare = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
-        let is_good = SCHEMES.contains(&url.scheme()) && url.host_str().is_some_and(|host| !host.is_empty()) && is_bare;
+        let is_bare =
+            matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
+        let is_good = SCHEMES.contains(&url.scheme())
+            && url.host_str().is_some_and(|host| !host.is_empty())
+            && is_bare;
         is_good.then_some(Proxy(Some(url)))
     }
 }
@@ -32,7 +35,12 @@ impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             None => f.write_str("no proxy"),
-            Some(url) => write!(f, "{}://{}", url.scheme(), url.host_str().unwrap_or_default()),
+            Some(url) => write!(
+                f,
+                "{}://{}",
+                url.scheme(),
+                url.host_str().unwrap_or_default()
+            ),
         }
     }
 }
@@ -42,7 +50,8 @@ impl<'de> Deserialize<'de> for Proxy {
         // What is wrong is not shown: there may be a password in it.
         Proxy::parse(&String::deserialize(input)?).ok_or_else(|| {
             de::Error::custom(
-                "no proxy: accepted are http://, https://, socks5:// and socks5h://[user:password@]host[:port], or nothing",
+                "no proxy: accepted are http://, https://, socks5:// and \
+                 socks5h://[user:password@]host[:port], or nothing",
             )
         })
     }
@@ -54,11 +63,23 @@ mod tests {
 
     #[test]
     fn a_proxy_is_a_url_without_a_path() {
-        for text in ["", "http://p.test:3128", "https://u:p@p.test/", "socks5://127.0.0.1:1080", "socks5h://[::1]:9"] {
+        for text in [
+            "",
+            "http://p.test:3128",
+            "https://u:p@p.test/",
+            "socks5://127.0.0.1:1080",
+            "socks5h://[::1]:9",
+        ] {
             assert!(Proxy::parse(text).is_some(), "{text}");
         }
-        for text in ["p.test:3128", "socks4://p.test", "http://", "http://p.test/x", "http://p.test?q", "ftp://p.test"]
-        {
+        for text in [
+            "p.test:3128",
+            "socks4://p.test",
+            "http://",
+            "http://p.test/x",
+            "http://p.test?q",
+            "ftp://p.test",
+        ] {
             assert!(Proxy::parse(text).is_none(), "{text}");
         }
     }
@@ -68,7 +89,13 @@ mod tests {
         let proxy = Proxy::parse("http://crawler:secret@p.test:1").unwrap();
         assert_eq!(format!("{proxy:?}"), "http://p.test");
         let set = vec!["network.proxy=htp://crawler:secret@p.test".to_owned()];
-        let error = crate::Layers { file: None, set }.load_with(std::iter::empty()).unwrap_err().to_string();
-        assert!(error.contains("network.proxy") && !error.contains("secret"), "{error}");
+        let error = crate::Layers { file: None, set }
+            .load_with(std::iter::empty())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("network.proxy") && !error.contains("secret"),
+            "{error}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Replay: what else is configured when fetchers answer from an archive.
 //!
-//! In: a configuration as it was read. Out: one without pauses, when there is an archive. Invariant: what decides which URLs
-//! are fetched stays as it was.
+//! In: a configuration as it was read. Out: one without pauses, when there is an archive.
+//! Invariant: what decides which URLs are fetched stays as it was.
 
 use super::Pipeline;
 use std::path::Path;
@@ -14,26 +14,28 @@ impl Pipeline {
         (!archive.as_os_str().is_empty()).then_some(archive)
     }
 
-    /// Checks that a crawl goes on with what it began with, an archive or the web. `of` names it in errors.
+    /// Checks that a crawl goes on with what it began with, an archive or the web. `of` names it in
+    /// errors.
     ///
     /// # Errors
     /// It would go on with the other one.
     pub fn check_replays(&self, replays: bool, of: &str) -> Result<(), String> {
         match (replays, self.replayed()) {
             (true, None) => Err(format!(
-                "{of} reads an archive in the place of the web, and none is named: name it (--from DIR, or \
-                 stages.fetcher.archive), or begin another crawl to ask the web"
+                "{of} reads an archive in the place of the web, and none is named: name it (--from \
+                 DIR, or stages.fetcher.archive), or begin another crawl to ask the web"
             )),
             (false, Some(archive)) => Err(format!(
-                "configuration key stages.fetcher.archive = {}: {of} fetches from the web; leave the key out, or begin \
-                 another crawl to read the archive",
+                "configuration key stages.fetcher.archive = {}: {of} fetches from the web; leave \
+                 the key out, or begin another crawl to read the archive",
                 archive.display()
             )),
             (true, Some(_)) | (false, None) => Ok(()),
         }
     }
 
-    /// A replay waits for nobody: no server is contacted, so none has to be spared, and no address is private.
+    /// A replay waits for nobody: no server is contacted, so none has to be spared, and no address
+    /// is private.
     pub(super) fn hurried(mut self) -> Self {
         if self.replayed().is_none() {
             return self;
@@ -60,23 +62,42 @@ mod tests {
     use std::time::Duration;
 
     fn load(set: &[&str]) -> Result<Pipeline, String> {
-        let set = set.iter().map(|assignment| (*assignment).to_owned()).collect();
-        Layers { file: None, set }.load_with(std::iter::empty()).map_err(|error| error.to_string())
+        let set = set
+            .iter()
+            .map(|assignment| (*assignment).to_owned())
+            .collect();
+        Layers { file: None, set }
+            .load_with(std::iter::empty())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_replay_has_no_pauses_also_after_a_change_and_needs_no_contact() {
-        let set = ["stages.fetcher.archive=/a", "politeness.delay=7s", "politeness.groups=[{by: registered-domain}]"];
+        let set = [
+            "stages.fetcher.archive=/a",
+            "politeness.delay=7s",
+            "politeness.groups=[{by: registered-domain}]",
+        ];
         let pipeline = load(&set).unwrap();
         assert_eq!(pipeline.replayed(), Some(Path::new("/a")));
         assert!(pipeline.politeness.groups.is_empty() && pipeline.network.allow_private_addresses);
-        let setting = Setting { key: "politeness.delay".to_owned(), value: "9s".into(), author: Author::default() };
+        let setting = Setting {
+            key: "politeness.delay".to_owned(),
+            value: "9s".into(),
+            author: Author::default(),
+        };
         for pipeline in [pipeline.with(&[setting]).unwrap(), pipeline] {
-            let waits = (pipeline.politeness.delay, pipeline.stages.scheduler.retry_wait_max);
+            let waits = (
+                pipeline.politeness.delay,
+                pipeline.stages.scheduler.retry_wait_max,
+            );
             assert_eq!(waits, (Duration::ZERO, Duration::ZERO));
         }
         let web = load(&["network.user_agent=t (a@b)", "politeness.delay=7s"]).unwrap();
-        assert_eq!((web.replayed(), web.politeness.delay), (None, Duration::from_secs(7)));
+        assert_eq!(
+            (web.replayed(), web.politeness.delay),
+            (None, Duration::from_secs(7))
+        );
     }
 
     #[test]
@@ -84,6 +105,9 @@ mod tests {
         let set = ["stages.fetcher.archive=/a", "stages.archiver.replicas=1"];
         load(&set).unwrap();
         let error = load(&[set[0], set[1], "stages.archiver.dir=/a"]).unwrap_err();
-        assert!(error.contains("stages.archiver.dir = '/a'") && error.contains("another one"), "{error}");
+        assert!(
+            error.contains("stages.archiver.dir = '/a'") && error.contains("another one"),
+            "{error}"
+        );
     }
 }

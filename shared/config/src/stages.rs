@@ -35,7 +35,9 @@ impl Stages {
     pub fn of(&self, stage: StageName) -> Common {
         let common = |replicas, listen| Common { replicas, listen };
         match stage {
-            StageName::HostSplitter => common(self.host_splitter.replicas, self.host_splitter.listen),
+            StageName::HostSplitter => {
+                common(self.host_splitter.replicas, self.host_splitter.listen)
+            }
             StageName::Dedup => common(self.dedup.replicas, self.dedup.listen),
             StageName::Resolver => common(self.resolver.replicas, self.resolver.listen),
             StageName::Scheduler => common(self.scheduler.replicas, self.scheduler.listen),
@@ -45,7 +47,8 @@ impl Stages {
         }
     }
 
-    /// The settings that every stage has, by the stage's name, in the order in which a URL passes the stages.
+    /// The settings that every stage has, by the stage's name, in the order in which a URL passes
+    /// the stages.
     pub fn common(&self) -> [(&'static str, Common); StageName::ALL.len()] {
         StageName::ALL.map(|stage| (stage.name(), self.of(stage)))
     }
@@ -113,7 +116,8 @@ pub struct Dedup {
 pub enum DedupStore {
     /// In the sieve: memory is bounded by `buffer_bytes` and `filter_bytes_max`.
     Disk,
-    /// In memory, 5 to 7 bytes each once there are many, and in a log of 16 bytes each: P6 does not hold.
+    /// In memory, 5 to 7 bytes each once there are many, and in a log of 16 bytes each: P6 does not
+    /// hold.
     Memory,
 }
 
@@ -208,7 +212,8 @@ pub enum QualityProvider {
     Flow,
     /// Links to it that were found so far.
     Links,
-    /// The quality that has flowed to it so far, from all pages that link to it (OPIC: Abiteboul, Preda and Cobena 2003).
+    /// The quality that has flowed to it so far, from all pages that link to it (OPIC: Abiteboul,
+    /// Preda and Cobena 2003).
     Opic,
     /// The number that a file has for it.
     Table,
@@ -247,7 +252,8 @@ pub struct Parser {
     pub nofollow: Nofollow,
 }
 
-/// The effect of a page's wish that links be not followed: `rel` of a link, robots `meta`, `X-Robots-Tag`.
+/// The effect of a page's wish that links be not followed: `rel` of a link, robots `meta`,
+/// `X-Robots-Tag`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Nofollow {
@@ -282,7 +288,8 @@ pub enum WarcFormat {
     /// As gzip members (WARC 1.1, annex A).
     #[serde(rename = "warc.gz")]
     Gzip,
-    /// As Zstandard frames, without a dictionary (the IIPC's "Zstandard compression for WARC files" 1.0).
+    /// As Zstandard frames, without a dictionary (the IIPC's "Zstandard compression for WARC files"
+    /// 1.0).
     #[serde(rename = "warc.zst")]
     Zstd,
 }
@@ -309,12 +316,22 @@ mod tests {
     #[test]
     fn the_stages_of_the_table_are_those_of_the_file() {
         let (tree, pipeline) = shipped();
-        let keys: BTreeSet<&str> = tree["stages"].as_object().unwrap().keys().map(String::as_str).collect();
+        let keys: BTreeSet<&str> = tree["stages"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
         assert_eq!(keys, StageName::ALL.map(StageName::name).into());
         for stage in StageName::ALL {
             let replicas = pipeline.stages.of(stage).replicas;
             assert_eq!(tree["stages"][stage.name()]["replicas"], replicas);
-            assert_eq!(replicas, u16::from(!stage.row().is_optional), "{}", stage.name());
+            assert_eq!(
+                replicas,
+                u16::from(!stage.row().is_optional),
+                "{}",
+                stage.name()
+            );
         }
     }
 }

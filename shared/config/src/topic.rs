@@ -1,4 +1,5 @@
-//! Topics: crawl goals that several teams have on one fleet, each with a scope and a share of its own.
+//! Topics: crawl goals that several teams have on one fleet, each with a scope and a share of its
+//! own.
 
 use super::patterns::Patterns;
 use super::scope::{Follow, Scope};

@@ -1,6 +1,7 @@
 //! The rules of the topics: which hosts each follows, and which of their URLs pass.
 //!
-//! In: the configuration. Out: the rules of a topic, by its name. A topic that is not configured goes by the crawl's scope.
+//! In: the configuration. Out: the rules of a topic, by its name. A topic that is not configured
+//! goes by the crawl's scope.
 
 use crate::filters::Filters;
 use crate::{Follow, Pipeline};
@@ -22,7 +23,11 @@ pub struct Rules {
 impl Rules {
     /// Why no URL may pass that was found so; nothing when one may.
     pub fn rejection_of_all(&self, origin: &Origin) -> Option<FilterReason> {
-        if self.is_removed { Some(FilterReason::Scope) } else { self.filters.rejection_of_all(origin) }
+        if self.is_removed {
+            Some(FilterReason::Scope)
+        } else {
+            self.filters.rejection_of_all(origin)
+        }
     }
 }
 
@@ -37,7 +42,11 @@ impl From<&Pipeline> for Topics {
     fn from(pipeline: &Pipeline) -> Self {
         let rules = |name: &str, is_removed| {
             let scope = pipeline.scope_of(name);
-            Rules { follow: scope.follow, filters: Filters::new(&scope, &pipeline.limits), is_removed }
+            Rules {
+                follow: scope.follow,
+                filters: Filters::new(&scope, &pipeline.limits),
+                is_removed,
+            }
         };
         let configured = pipeline.topics.iter();
         Topics {
@@ -46,7 +55,9 @@ impl From<&Pipeline> for Topics {
                 filters: Filters::new(&pipeline.scope, &pipeline.limits),
                 is_removed: false,
             },
-            configured: configured.map(|(name, topic)| (name.clone(), rules(name, topic.removed))).collect(),
+            configured: configured
+                .map(|(name, topic)| (name.clone(), rules(name, topic.removed)))
+                .collect(),
         }
     }
 }
@@ -64,14 +75,23 @@ impl Topics {
 
     /// Those of topics that are not configured, which have no name, then those of the others.
     pub fn all(&self) -> impl Iterator<Item = (Option<&str>, &Rules)> {
-        let configured = self.configured.iter().map(|(name, rules)| (Some(name.as_str()), rules));
+        let configured = self
+            .configured
+            .iter()
+            .map(|(name, rules)| (Some(name.as_str()), rules));
         std::iter::once((None, &self.others)).chain(configured)
     }
 
     /// The filters alone.
     pub fn filters(&self) -> TopicFilters {
-        let of = self.configured.iter().map(|(name, rules)| (name.clone(), rules.filters.clone()));
-        TopicFilters { others: self.others.filters.clone(), topics: of.collect() }
+        let of = self
+            .configured
+            .iter()
+            .map(|(name, rules)| (name.clone(), rules.filters.clone()));
+        TopicFilters {
+            others: self.others.filters.clone(),
+            topics: of.collect(),
+        }
     }
 }
 
@@ -103,7 +123,10 @@ pub struct Depths {
 impl Depths {
     /// The same for all topics.
     pub fn all(max: u16) -> Self {
-        Depths { others: max, topics: BTreeMap::new() }
+        Depths {
+            others: max,
+            topics: BTreeMap::new(),
+        }
     }
 
     /// How many links a topic goes away from a seed, at most.
@@ -114,8 +137,14 @@ impl Depths {
 
 impl From<&Pipeline> for Depths {
     fn from(pipeline: &Pipeline) -> Self {
-        let of = pipeline.topics.keys().map(|name| (name.clone(), pipeline.scope_of(name).max_depth));
-        Depths { others: pipeline.scope.max_depth, topics: of.collect() }
+        let of = pipeline
+            .topics
+            .keys()
+            .map(|name| (name.clone(), pipeline.scope_of(name).max_depth));
+        Depths {
+            others: pipeline.scope.max_depth,
+            topics: of.collect(),
+        }
     }
 }
 
@@ -125,8 +154,18 @@ mod tests {
     use crate::Layers;
 
     fn topics(set: &[&str]) -> Topics {
-        let set = set.iter().map(|&text| text.to_owned()).chain(["network.allow_private_addresses=true".to_owned()]);
-        Topics::from(&Layers { file: None, set: set.collect() }.load_with(std::iter::empty()).unwrap())
+        let set = set
+            .iter()
+            .map(|&text| text.to_owned())
+            .chain(["network.allow_private_addresses=true".to_owned()]);
+        Topics::from(
+            &Layers {
+                file: None,
+                set: set.collect(),
+            }
+            .load_with(std::iter::empty())
+            .unwrap(),
+        )
     }
 
     #[test]
@@ -137,13 +176,27 @@ mod tests {
             "topics.shop.scope.max_depth=1",
             "topics.shop.removed=true",
         ]);
-        let (news, shop, other) = (topics.of("news"), topics.of("shop"), topics.of("other"));
-        assert_eq!([news, shop, other].map(|rules| rules.follow), [Follow::Any, Follow::Host, Follow::Host]);
-        assert_eq!([news, shop, other].map(|rules| rules.filters.max_depth), [3, 1, 3]);
+        let news = topics.of("news");
+        let shop = topics.of("shop");
+        let other = topics.of("other");
+        assert_eq!(
+            [news, shop, other].map(|rules| rules.follow),
+            [Follow::Any, Follow::Host, Follow::Host]
+        );
+        assert_eq!(
+            [news, shop, other].map(|rules| rules.filters.max_depth),
+            [3, 1, 3]
+        );
         let old = |rules: &Rules| rules.filters.rejection("http://a.test/old/1", false);
-        assert_eq!([news, shop, other].map(old), [Some(FilterReason::Pattern), None, None]);
+        assert_eq!(
+            [news, shop, other].map(old),
+            [Some(FilterReason::Pattern), None, None]
+        );
         let seeds = |rules: &Rules| rules.rejection_of_all(&Origin::seed("any"));
-        assert_eq!([news, shop, other].map(seeds), [None, Some(FilterReason::Scope), None]);
+        assert_eq!(
+            [news, shop, other].map(seeds),
+            [None, Some(FilterReason::Scope), None]
+        );
         assert_eq!(topics.all().count(), 3);
     }
 
@@ -151,9 +204,16 @@ mod tests {
     fn filters_are_read_as_they_were_written_also_by_a_version_without_topics() {
         let filters = topics(&["topics.news.scope.max_depth=7"]).filters();
         let text = serde_json::to_string(&filters).unwrap();
-        assert_eq!(serde_json::from_str::<TopicFilters>(&text).unwrap(), filters);
-        let before: TopicFilters = serde_json::from_str(&serde_json::to_string(&filters.others).unwrap()).unwrap();
+        assert_eq!(
+            serde_json::from_str::<TopicFilters>(&text).unwrap(),
+            filters
+        );
+        let before: TopicFilters =
+            serde_json::from_str(&serde_json::to_string(&filters.others).unwrap()).unwrap();
         assert_eq!((&before.others, before.topics.len()), (&filters.others, 0));
-        assert_eq!((filters.of("news").max_depth, filters.of("x").max_depth), (7, filters.others.max_depth));
+        assert_eq!(
+            (filters.of("news").max_depth, filters.of("x").max_depth),
+            (7, filters.others.max_depth)
+        );
     }
 }

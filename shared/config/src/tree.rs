@@ -19,7 +19,8 @@ pub(super) fn merge(base: &mut Tree, over: Tree) {
 
 /// Lays a value over a tree, at a dotted path.
 pub(super) fn set(base: &mut Tree, key: &str, value: Tree) {
-    let nested =
-        key.rsplit('.').fold(value, |value, segment| Tree::Object([(segment.to_owned(), value)].into_iter().collect()));
+    let nested = key.rsplit('.').fold(value, |value, segment| {
+        Tree::Object([(segment.to_owned(), value)].into_iter().collect())
+    });
     merge(base, nested);
 }

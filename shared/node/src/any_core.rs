@@ -1,7 +1,8 @@
-//! A core with its shell behind one object-safe trait, so that the loop is compiled once and not for each stage.
+//! A core with its shell behind one object-safe trait, so that the loop is compiled once and not
+//! for each stage.
 //!
-//! In: payloads, signals, and the end of work that the shell does. Out: [`Step`]s for the settlement. Work that a step
-//! asks for begins when its step is settled ([`AnyCore::perform`]).
+//! In: payloads, signals, and the end of work that the shell does. Out: [`Step`]s for the
+//! settlement. Work that a step asks for begins when its step is settled ([`AnyCore::perform`]).
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, Stream as _};
@@ -24,7 +25,8 @@ use std::task::{Context, Poll};
 
 /// Does the work that waits.
 pub trait Shell<C: Core>: 'static {
-    /// Performs an effect; what it brings goes back to the core. Must not panic, whatever the network sends.
+    /// Performs an effect; what it brings goes back to the core. Must not panic, whatever the
+    /// network sends.
     fn perform(&mut self, effect: C::Effect) -> BoxFuture<'static, C::Answer>;
 
     /// The configuration is this from now on.
@@ -78,7 +80,13 @@ pub trait AnyCore {
     ///
     /// # Errors
     /// The input cannot be read, or the core's store.
-    fn message(&mut self, now: Timestamp, ticket: Ticket, edge: Edge, payload: &[u8]) -> Result<Step, Refusal>;
+    fn message(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        edge: Edge,
+        payload: &[u8],
+    ) -> Result<Step, Refusal>;
 
     /// Steps the core with a signal.
     ///
@@ -116,10 +124,12 @@ pub trait AnyCore {
     /// Operators ask this of the crawl from now on.
     fn orders(&mut self, orders: &Orders);
 
-    /// The configuration is this from now on. Says whether core and shell go by it: if not, they are opened anew.
+    /// The configuration is this from now on. Says whether core and shell go by it: if not, they
+    /// are opened anew.
     fn configure(&mut self, pipeline: &Pipeline) -> bool;
 
-    /// Says whether all has come that belongs to a partition that was split, and not to one of its halves.
+    /// Says whether all has come that belongs to a partition that was split, and not to one of its
+    /// halves.
     fn has_all(&self, partition: u16) -> bool;
 
     /// A partition that is to be split, if there is one.
@@ -137,30 +147,45 @@ pub trait AnyCore {
     /// The same, when the core works no more.
     fn into_beside(self: Box<Self>) -> Option<Box<dyn Beside>>;
 
-    /// What the core knows of a canonical URL, in a line for an operator; none when that is nothing.
+    /// What the core knows of a canonical URL, in a line for an operator; none when that is
+    /// nothing.
     ///
     /// # Errors
     /// The core's store cannot be read.
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError>;
 
-    /// The servers that the core has of those that an operator asks for, with what waits at them; none of a stage where nothing
-    /// waits.
+    /// The servers that the core has of those that an operator asks for, with what waits at them;
+    /// none of a stage where nothing waits.
     ///
     /// # Errors
     /// The core's store cannot be read.
-    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError>;
+    fn queue(
+        &self,
+        now: Timestamp,
+        question: &QueueQuestion,
+    ) -> Result<Option<Vec<ServerQueue>>, StoreError>;
 
-    /// What the core counted of the URLs that ended, and the hosts and servers that stand out; none of a stage where no URL ends.
+    /// What the core counted of the URLs that ended, and the hosts and servers that stand out; none
+    /// of a stage where no URL ends.
     ///
     /// # Errors
     /// The core's store cannot be read.
-    fn report(&self, now: Timestamp, hosts: usize, after: Option<&[u8]>) -> Result<Option<Reported>, StoreError>;
+    fn report(
+        &self,
+        now: Timestamp,
+        hosts: usize,
+        after: Option<&[u8]>,
+    ) -> Result<Option<Reported>, StoreError>;
 
     /// Counts the URLs that wait and are selected; none of a stage where nothing waits.
     ///
     /// # Errors
     /// The core's store cannot be read.
-    fn count(&self, selector: &Selector, after: Option<&[u8]>) -> Result<Option<Counted>, StoreError>;
+    fn count(
+        &self,
+        selector: &Selector,
+        after: Option<&[u8]>,
+    ) -> Result<Option<Counted>, StoreError>;
 
     /// How far the core has come with a drop; none of a stage where nothing waits.
     fn drop_progress(&self, id: u64) -> Option<DropProgress>;
@@ -183,7 +208,13 @@ pub trait AnyCore {
 
 /// Puts a core and its shell together.
 pub fn assemble<C: Core + 'static>(core: C, shell: impl Shell<C>) -> Box<dyn AnyCore> {
-    Box::new(Assembled { core, shell, asked: Vec::new(), working: FuturesUnordered::new(), ended: None })
+    Box::new(Assembled {
+        core,
+        shell,
+        asked: Vec::new(),
+        working: FuturesUnordered::new(),
+        ended: None,
+    })
 }
 
 struct Assembled<C: Core, S> {
@@ -196,7 +227,11 @@ struct Assembled<C: Core, S> {
 }
 
 impl<C: Core, S: Shell<C>> Assembled<C, S> {
-    fn step(&mut self, now: Timestamp, event: Event<C::Input, C::Answer>) -> Result<Step, StoreError> {
+    fn step(
+        &mut self,
+        now: Timestamp,
+        event: Event<C::Input, C::Answer>,
+    ) -> Result<Step, StoreError> {
         let mut out = Output::default();
         self.core.step(now, event, &mut out)?;
         let (step, effects) = out.split();
@@ -207,10 +242,19 @@ impl<C: Core, S: Shell<C>> Assembled<C, S> {
 
 impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
     fn reads(&self, edge: Edge, payload: &[u8]) -> bool {
-        !matches!(C::decode(edge, payload), Err(Undecodable::UnknownVersion { .. }))
+        !matches!(
+            C::decode(edge, payload),
+            Err(Undecodable::UnknownVersion { .. })
+        )
     }
 
-    fn message(&mut self, now: Timestamp, ticket: Ticket, edge: Edge, payload: &[u8]) -> Result<Step, Refusal> {
+    fn message(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        edge: Edge,
+        payload: &[u8],
+    ) -> Result<Step, Refusal> {
         let input = C::decode(edge, payload).map_err(Refusal::Unreadable)?;
         Ok(self.step(now, Event::Message { ticket, input })?)
     }
@@ -232,7 +276,11 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
                 Poll::Pending => {}
             }
         }
-        if self.ended.is_some() { Poll::Ready(()) } else { Poll::Pending }
+        if self.ended.is_some() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 
     fn answer(&mut self, now: Timestamp) -> Result<Step, StoreError> {
@@ -301,15 +349,28 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
         self.core.why(now, url)
     }
 
-    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
+    fn queue(
+        &self,
+        now: Timestamp,
+        question: &QueueQuestion,
+    ) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         self.core.queue(now, question)
     }
 
-    fn report(&self, now: Timestamp, hosts: usize, after: Option<&[u8]>) -> Result<Option<Reported>, StoreError> {
+    fn report(
+        &self,
+        now: Timestamp,
+        hosts: usize,
+        after: Option<&[u8]>,
+    ) -> Result<Option<Reported>, StoreError> {
         self.core.report(now, hosts, after)
     }
 
-    fn count(&self, selector: &Selector, after: Option<&[u8]>) -> Result<Option<Counted>, StoreError> {
+    fn count(
+        &self,
+        selector: &Selector,
+        after: Option<&[u8]>,
+    ) -> Result<Option<Counted>, StoreError> {
         self.core.count(selector, after)
     }
 

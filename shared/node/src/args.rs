@@ -8,7 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
-    /// The configuration; may hold only the keys it changes [default: pipeline.yaml, if there is one]
+    /// The configuration; may hold only the keys it changes [default: pipeline.yaml, if there is
+    /// one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -16,9 +17,10 @@ pub struct Args {
     #[arg(long, value_name = "KEY.PATH=VALUE")]
     pub set: Vec<String>,
 
-    /// Ordinal of this instance among the stage's replicas: names its state and, for dedup and scheduler, the
-    /// partitions that it owns. auto: for dedup, scheduler and archiver, which keep files, the number at the end of the
-    /// host's name, such as the name of a pod of a StatefulSet; for others the lowest number that is free
+    /// Ordinal of this instance among the stage's replicas: names its state and, for dedup and
+    /// scheduler, the partitions that it owns. auto: for dedup, scheduler and archiver, which keep
+    /// files, the number at the end of the host's name, such as the name of a pod of a StatefulSet;
+    /// for others the lowest number that is free
     #[arg(long, value_name = "N|auto", default_value = "0")]
     pub instance: Instance,
 
@@ -50,7 +52,10 @@ impl std::str::FromStr for Instance {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "auto" => Ok(Instance::Auto),
-            number => number.parse().map(Instance::Number).map_err(|_| "accepted are 0..65535 and auto".to_owned()),
+            number => number
+                .parse()
+                .map(Instance::Number)
+                .map_err(|_| "accepted are 0..65535 and auto".to_owned()),
         }
     }
 }
@@ -58,6 +63,10 @@ impl std::str::FromStr for Instance {
 impl Args {
     /// Reads and checks the configuration.
     pub fn load(&self) -> Result<Pipeline, ConfigError> {
-        Layers { file: self.config.clone(), set: self.set.clone() }.load()
+        Layers {
+            file: self.config.clone(),
+            set: self.set.clone(),
+        }
+        .load()
     }
 }

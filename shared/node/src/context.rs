@@ -26,11 +26,12 @@ pub struct Stage {
     pub about: &'static str,
     /// Where its input comes from.
     pub sources: &'static [Source],
-    /// Further edges that it brings, whether it produces or consumes them: their streams are made when it starts. None for
-    /// a stage of the pipeline.
+    /// Further edges that it brings, whether it produces or consumes them: their streams are made
+    /// when it starts. None for a stage of the pipeline.
     pub edges: &'static [Edge],
-    /// Whether the crawl waits for it rather than lose a message to it, as for all stages of the pipeline. A further stage
-    /// that is not required is removed from the streams that it reads when it holds the crawl back (P8).
+    /// Whether the crawl waits for it rather than lose a message to it, as for all stages of the
+    /// pipeline. A further stage that is not required is removed from the streams that it reads
+    /// when it holds the crawl back (P8).
     pub is_required: bool,
     /// Tables of its state and how they are stored; none for a stage without state.
     pub state: Option<fn(&Pipeline) -> State>,
@@ -79,13 +80,15 @@ pub struct Context {
     pub identity: Identity,
     /// The state of a stateful stage.
     pub store: Option<Arc<dyn Store>>,
-    /// What the stage keeps of its partitions beside the tables, as an earlier core of the process left it.
+    /// What the stage keeps of its partitions beside the tables, as an earlier core of the process
+    /// left it.
     pub(super) beside: Mutex<Option<Box<dyn Beside>>>,
     /// Epoch of the ownership; 0 for a stage without state.
     pub epoch: u64,
     /// Partitions owned by the instance; none for a stage without state.
     pub partitions: Vec<u16>,
-    /// Who has the partitions of the stages that the stage has to know of: of those that it asks, and its own.
+    /// Who has the partitions of the stages that the stage has to know of: of those that it asks,
+    /// and its own.
     pub owners: BTreeMap<StageName, OwnersTable>,
     /// A number that no other life of any process has.
     pub life: u64,
@@ -102,10 +105,14 @@ impl Context {
         known.unwrap_or_else(|| Owners::new(self.pipeline.partitions, 1))
     }
 
-    /// What an earlier core of the process left of what the stage keeps beside the tables; none for the first, or when that is
-    /// nothing.
+    /// What an earlier core of the process left of what the stage keeps beside the tables; none for
+    /// the first, or when that is nothing.
     pub fn take_beside<T: Beside>(&self) -> Option<T> {
-        let left: Box<dyn Any> = self.beside.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let left: Box<dyn Any> = self
+            .beside
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()?;
         left.downcast().ok().map(|left| *left)
     }
 
@@ -114,6 +121,8 @@ impl Context {
     /// # Errors
     /// The stage has no state.
     pub fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
-        self.store.clone().context("a stage without state has no store")
+        self.store
+            .clone()
+            .context("a stage without state has no store")
     }
 }

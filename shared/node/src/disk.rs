@@ -1,8 +1,9 @@
 //! The store of an instance on disk: one fjall database, a keyspace per table.
 //!
-//! Memory is what is configured: `memtable_bytes` for each table (and as much again while one is flushed), the
-//! block cache, and little more; fjall's own `max_write_buffer_size` has no effect. A commit is in the kernel's
-//! hands when it returns, so it survives the death of the process; with `durability: power` it is on the disk.
+//! Memory is what is configured: `memtable_bytes` for each table (and as much again while one is
+//! flushed), the block cache, and little more; fjall's own `max_write_buffer_size` has no effect. A
+//! commit is in the kernel's hands when it returns, so it survives the death of the process; with
+//! `durability: power` it is on the disk.
 
 use fjall::config::PartitioningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Snapshot};
@@ -31,7 +32,8 @@ pub struct DiskStore {
     durability: Durability,
 }
 
-/// Journals are kept until their memtables are flushed; more than this forces flushes. fjall's least value.
+/// Journals are kept until their memtables are flushed; more than this forces flushes. fjall's
+/// least value.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 
 impl DiskStore {
@@ -51,10 +53,17 @@ impl DiskStore {
             .map_err(|error| failed(&error))?;
         let mut opened = HashMap::new();
         for &table in tables {
-            let keyspace = database.keyspace(table, || table_options(options)).map_err(|error| failed(&error))?;
+            let keyspace = database
+                .keyspace(table, || table_options(options))
+                .map_err(|error| failed(&error))?;
             opened.insert(table, keyspace);
         }
-        Ok(DiskStore { database, tables: opened, path: path.to_owned(), durability: options.durability })
+        Ok(DiskStore {
+            database,
+            tables: opened,
+            path: path.to_owned(),
+            durability: options.durability,
+        })
     }
 
     fn failed(&self, action: &'static str, error: &fjall::Error) -> StoreError {
@@ -67,10 +76,18 @@ impl DiskStore {
 }
 
 fn failed(path: &Path, action: &'static str, error: &fjall::Error) -> StoreError {
-    StoreError::Io { action, path: path.display().to_string(), error: error.to_string() }
+    StoreError::Io {
+        action,
+        path: path.display().to_string(),
+        error: error.to_string(),
+    }
 }
 
-fn find<'a>(tables: &'a HashMap<Table, Keyspace>, path: &Path, table: Table) -> Result<&'a Keyspace, StoreError> {
+fn find<'a>(
+    tables: &'a HashMap<Table, Keyspace>,
+    path: &Path,
+    table: Table,
+) -> Result<&'a Keyspace, StoreError> {
     tables.get(table).ok_or_else(|| StoreError::Io {
         action: "find a table",
         path: path.display().to_string(),
@@ -87,18 +104,35 @@ struct DiskSnapshot {
 
 impl Store for DiskSnapshot {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.snapshot.get(find(&self.tables, &self.path, table)?, key);
-        Ok(value.map_err(|error| failed(&self.path, "read", &error))?.map(|value| value.to_vec()))
+        let value = self
+            .snapshot
+            .get(find(&self.tables, &self.path, table)?, key);
+        Ok(value
+            .map_err(|error| failed(&self.path, "read", &error))?
+            .map(|value| value.to_vec()))
     }
 
     fn contains(&self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
-        let contains = self.snapshot.contains_key(find(&self.tables, &self.path, table)?, key);
+        let contains = self
+            .snapshot
+            .contains_key(find(&self.tables, &self.path, table)?, key);
         contains.map_err(|error| failed(&self.path, "read", &error))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        for entry in self.snapshot.range(find(&self.tables, &self.path, table)?, from..to) {
-            let (key, value) = entry.into_inner().map_err(|error| failed(&self.path, "read", &error))?;
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
+        for entry in self
+            .snapshot
+            .range(find(&self.tables, &self.path, table)?, from..to)
+        {
+            let (key, value) = entry
+                .into_inner()
+                .map_err(|error| failed(&self.path, "read", &error))?;
             if !visit(&key, &value) {
                 break;
             }
@@ -107,12 +141,23 @@ impl Store for DiskSnapshot {
     }
 
     fn commit(&self, _: &Changes) -> Result<(), StoreError> {
-        Err(StoreError::Unusable(format!("what the store in {} was cannot be changed", self.path.display())))
+        Err(StoreError::Unusable(format!(
+            "what the store in {} was cannot be changed",
+            self.path.display()
+        )))
     }
 
     fn snapshot(&self) -> Arc<dyn Store> {
-        let DiskSnapshot { snapshot, tables, path } = self;
-        Arc::new(DiskSnapshot { snapshot: snapshot.clone(), tables: tables.clone(), path: path.clone() })
+        let DiskSnapshot {
+            snapshot,
+            tables,
+            path,
+        } = self;
+        Arc::new(DiskSnapshot {
+            snapshot: snapshot.clone(),
+            tables: tables.clone(),
+            path: path.clone(),
+        })
     }
 }
 
@@ -126,17 +171,30 @@ fn table_options(options: StoreOptions) -> KeyspaceCreateOptions {
 
 impl Store for DiskStore {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.table(table)?.get(key).map_err(|error| self.failed("read", &error))?;
+        let value = self
+            .table(table)?
+            .get(key)
+            .map_err(|error| self.failed("read", &error))?;
         Ok(value.map(|value| value.to_vec()))
     }
 
     fn contains(&self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
-        self.table(table)?.contains_key(key).map_err(|error| self.failed("read", &error))
+        self.table(table)?
+            .contains_key(key)
+            .map_err(|error| self.failed("read", &error))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
         for entry in self.table(table)?.range(from..to) {
-            let (key, value) = entry.into_inner().map_err(|error| self.failed("read", &error))?;
+            let (key, value) = entry
+                .into_inner()
+                .map_err(|error| self.failed("read", &error))?;
             if !visit(&key, &value) {
                 break;
             }
@@ -146,7 +204,8 @@ impl Store for DiskStore {
 
     fn commit(&self, changes: &Changes) -> Result<(), StoreError> {
         let mut batch = self.database.batch().durability(match self.durability {
-            // Without a mode a batch may stay in a buffer of this process, which a kill takes along.
+            // Without a mode a batch may stay in a buffer of this process, which a kill takes
+            // along.
             Durability::Process => Some(PersistMode::Buffer),
             Durability::Power => Some(PersistMode::SyncData),
         });
@@ -157,11 +216,22 @@ impl Store for DiskStore {
                 None => batch.remove(keyspace, key.as_slice()),
             }
         }
-        batch.commit().map_err(|error| self.failed("commit", &error))
+        batch
+            .commit()
+            .map_err(|error| self.failed("commit", &error))
     }
 
     fn snapshot(&self) -> Arc<dyn Store> {
-        let DiskStore { database, tables, path, .. } = self;
-        Arc::new(DiskSnapshot { snapshot: database.snapshot(), tables: tables.clone(), path: path.clone() })
+        let DiskStore {
+            database,
+            tables,
+            path,
+            ..
+        } = self;
+        Arc::new(DiskSnapshot {
+            snapshot: database.snapshot(),
+            tables: tables.clone(),
+            path: path.clone(),
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Exit codes: what each program ends with, and what that means.
 //!
-//! One table, from which help is made and with which a test compares the documentation (docs/operating.md).
+//! One table, from which help is made and with which a test compares the documentation
+//! (docs/operating.md).
 
 use std::fmt::Write as _;
 
@@ -39,8 +40,8 @@ pub const CRAWL: Row = Row {
     program: "`rhumb crawl`, `up`, `conduct`",
     means: [
         "complete, or at a limit (`complete` in the summary tells which)",
-        "ended by itself, and no page was ever fetched: the last line says why; URLs are unaccounted for in the end; any other \
-         failure",
+        "ended by itself, and no page was ever fetched: the last line says why; URLs are \
+         unaccounted for in the end; any other failure",
         "bad configuration, arguments or seeds; parts of the crawl are missing, or another crawl's",
         "stopped by Ctrl-C or SIGTERM, drained",
     ],
@@ -60,10 +61,21 @@ pub const ROWS: [Row; 10] = [
     },
     Row {
         program: "`rhumb canonical`",
-        means: ["crawlable", "not crawlable; the reason is printed", "bad arguments", ""],
+        means: [
+            "crawlable",
+            "not crawlable; the reason is printed",
+            "bad arguments",
+            "",
+        ],
     },
-    Row { program: "`rhumb robots`", means: ["allowed", "disallowed", "bad arguments", ""] },
-    Row { program: "`rhumb lab`", means: ["all claims hold", "a claim fails", "bad arguments", ""] },
+    Row {
+        program: "`rhumb robots`",
+        means: ["allowed", "disallowed", "bad arguments", ""],
+    },
+    Row {
+        program: "`rhumb lab`",
+        means: ["all claims hold", "a claim fails", "bad arguments", ""],
+    },
     Row {
         program: "`rhumb checkpoint`",
         means: [
@@ -75,15 +87,30 @@ pub const ROWS: [Row; 10] = [
     },
     Row {
         program: "`rhumb compare`",
-        means: ["nothing differs", "something does", "bad arguments; a crawl log is missing or cannot be read", ""],
+        means: [
+            "nothing differs",
+            "something does",
+            "bad arguments; a crawl log is missing or cannot be read",
+            "",
+        ],
     },
     Row {
         program: "`rhumb delete`",
-        means: ["deleted", "not confirmed, the crawl runs, or it failed", "bad arguments", ""],
+        means: [
+            "deleted",
+            "not confirmed, the crawl runs, or it failed",
+            "bad arguments",
+            "",
+        ],
     },
     Row {
         program: "other `rhumb` commands",
-        means: ["done", "failed", "bad arguments", "Ctrl-C, where a command waits"],
+        means: [
+            "done",
+            "failed",
+            "bad arguments",
+            "Ctrl-C, where a command waits",
+        ],
     },
     STAGE,
 ];
@@ -96,7 +123,13 @@ pub fn table() -> String {
     }
     let _ = writeln!(table, "\n|{}", " --- |".repeat(1 + CODES.len()));
     for Row { program, means } in ROWS {
-        let cells = means.map(|means| if means.is_empty() { String::new() } else { format!(" {means}") });
+        let cells = means.map(|means| {
+            if means.is_empty() {
+                String::new()
+            } else {
+                format!(" {means}")
+            }
+        });
         let _ = writeln!(table, "| {program} |{} |", cells.join(" |"));
     }
     table
@@ -104,8 +137,13 @@ pub fn table() -> String {
 
 /// Lines for the help of a program.
 pub fn help(row: &Row) -> String {
-    let told = CODES.iter().zip(row.means).filter(|(_, means)| !means.is_empty());
-    let lines: Vec<String> = told.map(|(code, means)| format!("  {code:<3}  {}", plain(means))).collect();
+    let told = CODES
+        .iter()
+        .zip(row.means)
+        .filter(|(_, means)| !means.is_empty());
+    let lines: Vec<String> = told
+        .map(|(code, means)| format!("  {code:<3}  {}", plain(means)))
+        .collect();
     format!("Exit codes:\n{}", lines.join("\n"))
 }
 
@@ -113,8 +151,13 @@ pub fn help(row: &Row) -> String {
 pub fn help_of_all() -> String {
     let mut help = "Exit codes:".to_owned();
     for Row { program, means } in ROWS {
-        let told = CODES.iter().zip(means).filter(|(_, means)| !means.is_empty());
-        let told: Vec<String> = told.map(|(code, means)| format!("{code} {}", plain(means))).collect();
+        let told = CODES
+            .iter()
+            .zip(means)
+            .filter(|(_, means)| !means.is_empty());
+        let told: Vec<String> = told
+            .map(|(code, means)| format!("{code} {}", plain(means)))
+            .collect();
         let _ = write!(help, "\n  {}:\n    {}", plain(program), told.join("\n    "));
     }
     help
@@ -132,7 +175,10 @@ mod tests {
     #[test]
     fn the_table_has_a_cell_for_each_code() {
         let table = table();
-        let columns: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
+        let columns: Vec<usize> = table
+            .lines()
+            .map(|line| line.matches('|').count())
+            .collect();
         assert_eq!(columns, vec![CODES.len() + 2; ROWS.len() + 2], "{table}");
     }
 

@@ -1,7 +1,8 @@
 //! The front of a stage: its health and metrics, from before it is connected until it has ended.
 //!
-//! In: what its process says of itself, and [`Vitals`] that its loop renews. Out: `/healthz`, `/readyz` and `/metrics` on
-//! `stages.<stage>.listen`; a stage that the configuration does not name has them on a free port of the loopback interface.
+//! In: what its process says of itself, and [`Vitals`] that its loop renews. Out: `/healthz`,
+//! `/readyz` and `/metrics` on `stages.<stage>.listen`; a stage that the configuration does not
+//! name has them on a free port of the loopback interface.
 
 use super::context::Stage;
 use super::metrics::{LATENCIES, METRICS, SPENT, STEPS, WAYS};
@@ -45,15 +46,30 @@ impl Front {
     /// # Errors
     /// The address cannot be listened on.
     pub(super) fn open(stage: &Stage, pipeline: &Pipeline) -> anyhow::Result<Self> {
-        let (stage, rows) = (stage.name, stage.metrics);
-        let common = pipeline.stages.common().into_iter().find(|(name, _)| *name == stage);
-        let listen = common.map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, common)| common.listen);
+        let rows = stage.metrics;
+        let stage = stage.name;
+        let common = pipeline
+            .stages
+            .common()
+            .into_iter()
+            .find(|(name, _)| *name == stage);
+        let listen = common.map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, common)| {
+            common.listen
+        });
         let vitals = Arc::<Mutex<Vitals>>::default();
         let shown = vitals.clone();
         let prefix = format!("rhumb_{}", stage.replace('-', "_"));
-        let pages = |readiness| Pages::default().metrics(StageMetrics { prefix, rows, vitals: shown, readiness });
-        let health = Health::begin(listen, pages)
-            .map_err(|error| anyhow::anyhow!("cannot listen on stages.{stage}.listen = {listen}: {error}"))?;
+        let pages = |readiness| {
+            Pages::default().metrics(StageMetrics {
+                prefix,
+                rows,
+                vitals: shown,
+                readiness,
+            })
+        };
+        let health = Health::begin(listen, pages).map_err(|error| {
+            anyhow::anyhow!("cannot listen on stages.{stage}.listen = {listen}: {error}")
+        })?;
         Ok(Front { health, vitals })
     }
 
@@ -79,8 +95,16 @@ struct StageMetrics {
 
 impl Source for StageMetrics {
     fn tell(&self, to: &mut Exposition) {
-        let StageMetrics { prefix, rows, vitals, readiness } = self;
-        let vitals = vitals.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let StageMetrics {
+            prefix,
+            rows,
+            vitals,
+            readiness,
+        } = self;
+        let vitals = vitals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         tell_process(prefix, readiness.now().is_ok(), to);
         // Before the first turn of the loop there is nothing to tell of it.
         if vitals.counts.is_empty() {
@@ -88,17 +112,29 @@ impl Source for StageMetrics {
         }
         tell_spent(prefix, &vitals.spent, to);
         to.family(prefix, &STEPS).histogram(&[], &vitals.steps);
-        for (row, of) in [(&LATENCIES, (|took| &took.here) as fn(&Took) -> &Histogram), (&WAYS, |took| &took.so_far)] {
+        for (row, of) in [
+            (&LATENCIES, (|took| &took.here) as fn(&Took) -> &Histogram),
+            (&WAYS, |took| &took.so_far),
+        ] {
             let mut family = to.family(prefix, row);
-            vitals.latencies.iter().for_each(|took| family.histogram(&[("edge", took.edge.name())], of(took)));
+            vitals
+                .latencies
+                .iter()
+                .for_each(|took| family.histogram(&[("edge", took.edge.name())], of(took)));
         }
         for row in METRICS.iter().chain(*rows) {
             let mut family = to.family(prefix, row);
             let counts = vitals.counts.iter().filter(|(name, _)| *name == row.name);
             counts.for_each(|(_, value)| family.value(&[], value));
-            let by_topic = vitals.counts_by_topic.iter().filter(|of| of.count == row.name);
+            let by_topic = vitals
+                .counts_by_topic
+                .iter()
+                .filter(|of| of.count == row.name);
             by_topic.for_each(|of| family.value(&[("topic", &of.topic)], of.value));
-            let histograms = vitals.histograms.iter().filter(|(name, _)| *name == row.name);
+            let histograms = vitals
+                .histograms
+                .iter()
+                .filter(|(name, _)| *name == row.name);
             histograms.for_each(|(_, histogram)| family.histogram(&[], histogram));
         }
     }

@@ -1,4 +1,5 @@
-//! Health of a process: `/healthz`, `/readyz`, `/metrics` and further pages, answered by a thread of their own.
+//! Health of a process: `/healthz`, `/readyz`, `/metrics` and further pages, answered by a thread
+//! of their own.
 //!
 //! ```text
 //!  waits, prepares ─▶ Health ◀── the loop turns, and says whether it is ready
@@ -7,8 +8,9 @@
 //!                   /readyz   ready: it can do its work; else why not
 //! ```
 //!
-//! In: what the process says of itself, from its first moment on. Out: answers over HTTP. Invariant: whatever the process is
-//! busy with, a probe is answered at once; nothing of the process waits for a probe.
+//! In: what the process says of itself, from its first moment on. Out: answers over HTTP.
+//! Invariant: whatever the process is busy with, a probe is answered at once; nothing of the
+//! process waits for a probe.
 
 use axum::Router;
 use axum::http::{StatusCode, header};
@@ -21,7 +23,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// A process that has not turned for longer is not alive: longer than any step or request to the broker may take.
+/// A process that has not turned for longer is not alive: longer than any step or request to the
+/// broker may take.
 pub const STANDS_STILL_MAX: Duration = Duration::from_secs(60);
 /// A process that opens its state or takes partitions may be busy with that for so long.
 pub const PREPARES_MAX: Duration = Duration::from_secs(1800);
@@ -48,7 +51,11 @@ impl Pages {
     }
 
     /// Adds a page of JSON, such as `/scale`.
-    pub fn json(mut self, path: &'static str, page: impl Fn() -> String + Send + Sync + 'static) -> Self {
+    pub fn json(
+        mut self,
+        path: &'static str,
+        page: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Self {
         self.json.push((path, Box::new(page)));
         self
     }
@@ -83,11 +90,17 @@ impl Shared {
     }
 
     fn since(&self, of: &AtomicU64) -> Duration {
-        Duration::from_millis(self.millis(Instant::now()).saturating_sub(of.load(Ordering::Relaxed)))
+        Duration::from_millis(
+            self.millis(Instant::now())
+                .saturating_sub(of.load(Ordering::Relaxed)),
+        )
     }
 
     fn standing(&self) -> Standing {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.standing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn stands(&self, standing: Standing) {
@@ -95,15 +108,23 @@ impl Shared {
     }
 
     fn is_cut_off(&self) -> bool {
-        self.is_connected.get().is_some_and(|is_connected| !is_connected())
+        self.is_connected
+            .get()
+            .is_some_and(|is_connected| !is_connected())
     }
 
-    /// Without the broker a loop may have to wait in the middle of a turn: the runtime alone must turn then.
+    /// Without the broker a loop may have to wait in the middle of a turn: the runtime alone must
+    /// turn then.
     fn alive(&self) -> Result<(), String> {
         let (still, what) = match self.standing() {
             Standing::Prepares(_, since) if since.elapsed() <= PREPARES_MAX => return Ok(()),
-            Standing::Runs(_) if !self.is_cut_off() => (self.since(&self.turned_ms), "the loop".to_owned()),
-            Standing::Runs(_) => (self.since(&self.beat_ms), "the loop, which waits for the broker,".to_owned()),
+            Standing::Runs(_) if !self.is_cut_off() => {
+                (self.since(&self.turned_ms), "the loop".to_owned())
+            }
+            Standing::Runs(_) => (
+                self.since(&self.beat_ms),
+                "the loop, which waits for the broker,".to_owned(),
+            ),
             Standing::Waits(what) | Standing::Prepares(what, _) => {
                 (self.since(&self.beat_ms), format!("the process ({what})"))
             }
@@ -111,16 +132,20 @@ impl Shared {
         if still <= STANDS_STILL_MAX {
             return Ok(());
         }
-        Err(format!("{what} has not turned for {} s: it is busy with one thing, or hangs", still.as_secs()))
+        Err(format!(
+            "{what} has not turned for {} s: it is busy with one thing, or hangs",
+            still.as_secs()
+        ))
     }
 
     fn ready(&self) -> Result<(), String> {
         match self.standing() {
             Standing::Waits(what) | Standing::Prepares(what, _) => Err(what),
             Standing::Runs(_) if self.is_cut_off() => Err(NOT_CONNECTED.to_owned()),
-            Standing::Runs(_) if self.since(&self.turned_ms) > BELIEVED_FOR => {
-                Err(format!("the loop has not turned for {} s", self.since(&self.turned_ms).as_secs()))
-            }
+            Standing::Runs(_) if self.since(&self.turned_ms) > BELIEVED_FOR => Err(format!(
+                "the loop has not turned for {} s",
+                self.since(&self.turned_ms).as_secs()
+            )),
             Standing::Runs(readiness) => readiness,
         }
     }
@@ -153,12 +178,15 @@ pub struct Health {
 }
 
 impl Health {
-    /// Begins to serve health, metrics and `pages`, which may tell how ready the process is. To be called on the runtime of
-    /// the process: that must turn for the process to be alive.
+    /// Begins to serve health, metrics and `pages`, which may tell how ready the process is. To be
+    /// called on the runtime of the process: that must turn for the process to be alive.
     ///
     /// # Errors
     /// The address cannot be listened on, or the system gives no thread.
-    pub fn begin(listen: SocketAddr, pages: impl FnOnce(Readiness) -> Pages) -> std::io::Result<Self> {
+    pub fn begin(
+        listen: SocketAddr,
+        pages: impl FnOnce(Readiness) -> Pages,
+    ) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
         let listen = listener.local_addr()?;
@@ -170,19 +198,30 @@ impl Health {
             is_connected: OnceLock::new(),
         });
         let router = router(&shared, pages(Readiness(shared.clone())));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let (stop, stopped) = oneshot::channel::<()>();
-        std::thread::Builder::new().name("health".into()).spawn(move || {
-            runtime.block_on(async {
-                let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-                tokio::select! {
-                    _ = axum::serve(listener, router) => {}
-                    _ = stopped => {}
-                }
-            });
-        })?;
+        std::thread::Builder::new()
+            .name("health".into())
+            .spawn(move || {
+                runtime.block_on(async {
+                    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+                        return;
+                    };
+                    tokio::select! {
+                        _ = axum::serve(listener, router) => {}
+                        _ = stopped => {}
+                    }
+                });
+            })?;
         let heart = tokio::spawn(beat(shared.clone()));
-        Ok(Health { shared, listen, heart, _stop: stop })
+        Ok(Health {
+            shared,
+            listen,
+            heart,
+            _stop: stop,
+        })
     }
 
     /// Where it is served.
@@ -195,14 +234,18 @@ impl Health {
         self.shared.stands(Standing::Waits(what.into()));
     }
 
-    /// The process is busy with something that may take long, such as its state: it is alive and not ready.
+    /// The process is busy with something that may take long, such as its state: it is alive and
+    /// not ready.
     pub fn prepares(&self, what: impl Into<String>) {
-        self.shared.stands(Standing::Prepares(what.into(), Instant::now()));
+        self.shared
+            .stands(Standing::Prepares(what.into(), Instant::now()));
     }
 
     /// The loop turns: to be called in every turn.
     pub fn turned(&self, at: Instant) {
-        self.shared.turned_ms.store(self.shared.millis(at), Ordering::Relaxed);
+        self.shared
+            .turned_ms
+            .store(self.shared.millis(at), Ordering::Relaxed);
     }
 
     /// The loop runs, and is ready or says why not: to be called at least every [`BELIEVED_FOR`].
@@ -211,8 +254,8 @@ impl Health {
         self.shared.stands(Standing::Runs(readiness));
     }
 
-    /// From now on the process has a connection to the broker, of which this tells whether it stands. Only the first one
-    /// counts.
+    /// From now on the process has a connection to the broker, of which this tells whether it
+    /// stands. Only the first one counts.
     pub fn connected(&self, is_connected: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.shared.is_connected.set(Box::new(is_connected));
     }
@@ -227,17 +270,27 @@ impl Drop for Health {
 /// Shows that the runtime of the process turns.
 async fn beat(shared: Arc<Shared>) {
     loop {
-        shared.beat_ms.store(shared.millis(Instant::now()), Ordering::Relaxed);
+        shared
+            .beat_ms
+            .store(shared.millis(Instant::now()), Ordering::Relaxed);
         tokio::time::sleep(BEAT_EVERY).await;
     }
 }
 
 fn router(shared: &Arc<Shared>, pages: Pages) -> Router {
     let Pages { sources, json } = pages;
-    let (alive, ready, sources) = (shared.clone(), shared.clone(), Arc::new(sources));
+    let alive = shared.clone();
+    let ready = shared.clone();
+    let sources = Arc::new(sources);
     let mut router = Router::new()
-        .route("/healthz", get(move || async move { told("alive", alive.alive()) }))
-        .route("/readyz", get(move || async move { told("ready", ready.ready()) }))
+        .route(
+            "/healthz",
+            get(move || async move { told("alive", alive.alive()) }),
+        )
+        .route(
+            "/readyz",
+            get(move || async move { told("ready", ready.ready()) }),
+        )
         .route("/metrics", get(move || async move { metrics(&sources) }));
     for (path, page) in json {
         let page = Arc::new(page);
@@ -250,14 +303,23 @@ fn router(shared: &Arc<Shared>, pages: Pages) -> Router {
 fn told(word: &str, said: Result<(), String>) -> (StatusCode, String) {
     match said {
         Ok(()) => (StatusCode::OK, format!("{word}\n")),
-        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not {word}: {reason}\n")),
+        Err(reason) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("not {word}: {reason}\n"),
+        ),
     }
 }
 
 fn metrics(sources: &[Box<dyn Source>]) -> axum::response::Response {
     let mut exposition = Exposition::default();
-    sources.iter().for_each(|source| source.tell(&mut exposition));
-    ([(header::CONTENT_TYPE, Exposition::CONTENT_TYPE)], exposition.into_text()).into_response()
+    sources
+        .iter()
+        .for_each(|source| source.tell(&mut exposition));
+    (
+        [(header::CONTENT_TYPE, Exposition::CONTENT_TYPE)],
+        exposition.into_text(),
+    )
+        .into_response()
 }
 
 #[cfg(test)]

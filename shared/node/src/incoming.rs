@@ -1,7 +1,9 @@
-//! Partitions on their way to an instance: while some are, it is not ready, so that a rolling update waits for them.
+//! Partitions on their way to an instance: while some are, it is not ready, so that a rolling
+//! update waits for them.
 //!
-//! In: how many are coming, at each upkeep. Out: why the instance is not ready. One that has waited for [`WAITS_MAX`] is
-//! ready all the same: an update that brings back the other side must not wait for it.
+//! In: how many are coming, at each upkeep. Out: why the instance is not ready. One that has waited
+//! for [`WAITS_MAX`] is ready all the same: an update that brings back the other side must not wait
+//! for it.
 
 use rhumb_partition::Owners;
 use rhumb_url::time::Timestamp;
@@ -23,7 +25,11 @@ impl Incoming {
     /// Looks at the table of owners.
     pub(super) fn look(&mut self, now: Timestamp, owners: &Owners, instance: u16) {
         self.coming = owners.all().filter(|(_, of)| of.comes_to(instance)).count() as u64;
-        self.since = if self.coming == 0 { None } else { self.since.or(Some(now)) };
+        self.since = if self.coming == 0 {
+            None
+        } else {
+            self.since.or(Some(now))
+        };
         let waits = self.since.is_some_and(|since| now.since(since) < WAITS_MAX);
         self.reason = waits.then(|| format!("{} partitions are on their way to it", self.coming));
     }
@@ -53,9 +59,16 @@ mod tests {
         owners.want(2, &[].into());
         assert_eq!(owners.plan(|_| true), 2);
         incoming.look(at(10), &owners, 1);
-        assert_eq!((incoming.coming(), incoming.reason()), (2, Some("2 partitions are on their way to it")));
+        assert_eq!(
+            (incoming.coming(), incoming.reason()),
+            (2, Some("2 partitions are on their way to it"))
+        );
         incoming.look(at(10), &owners, 0);
-        assert_eq!((incoming.coming(), incoming.reason()), (0, None), "whom they leave can do its work");
+        assert_eq!(
+            (incoming.coming(), incoming.reason()),
+            (0, None),
+            "whom they leave can do its work"
+        );
         incoming.look(at(20), &owners, 1);
         incoming.look(at(319), &owners, 1);
         assert!(incoming.reason().is_some());

@@ -29,7 +29,8 @@ pub(super) enum Drawn {
     Each {
         /// The partitions, with the versions of their ownership.
         owned: Vec<(u16, u64)>,
-        /// The epoch in which they were made. What an earlier consumer had delivered and nobody acked comes again at once.
+        /// The epoch in which they were made. What an earlier consumer had delivered and nobody
+        /// acked comes again at once.
         since: u64,
     },
 }
@@ -94,11 +95,16 @@ pub(super) struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// Opens the consumers of the stage's streams.
-    pub(super) async fn streams(&self, sources: &[Source]) -> anyhow::Result<(StreamInputs, Vec<Opened>)> {
+    pub(super) async fn streams(
+        &self,
+        sources: &[Source],
+    ) -> anyhow::Result<(StreamInputs, Vec<Opened>)> {
         let mut inputs = SelectAll::new();
         let mut opened = Vec::new();
         for source in sources {
-            let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
+            let (Source::Shared(edge) | Source::Owned(edge)) = *source else {
+                continue;
+            };
             if let Source::Owned(_) = source {
                 self.remove_earlier(edge).await?;
             }
@@ -107,31 +113,52 @@ impl Inputs<'_> {
                 consumers.push(slice.partition());
                 inputs.push(self.pull(edge, slice, consumer).await?);
             }
-            let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
+            let stream = self
+                .bus
+                .jetstream
+                .get_stream(self.bus.subjects.stream(edge.name()))
+                .await?;
             let created = stream.cached_info().created.unix_timestamp_nanos();
-            opened.push(Opened { edge, created: i64::try_from(created).unwrap_or(i64::MAX), consumers });
+            opened.push(Opened {
+                edge,
+                created: i64::try_from(created).unwrap_or(i64::MAX),
+                consumers,
+            });
         }
         Ok((inputs, opened))
     }
 
-    /// Says whether the broker has forgotten a consumer of a stream that the instance takes part in. One that the crawl does
-    /// not wait for may have been removed for good reason, unless there are no others either.
+    /// Says whether the broker has forgotten a consumer of a stream that the instance takes part
+    /// in. One that the crawl does not wait for may have been removed for good reason, unless there
+    /// are no others either.
     pub(super) async fn are_forgotten(&self, source: Source, edge: Edge) -> anyhow::Result<bool> {
-        let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
+        let stream = self
+            .bus
+            .jetstream
+            .get_stream(self.bus.subjects.stream(edge.name()))
+            .await?;
         let known: BTreeSet<String> = stream.consumer_names().try_collect().await?;
         let misses = |(_, consumer): &(Slice, Consumer)| !known.contains(&consumer.name);
         let is_required = self.need == Need::Required;
         Ok(known.is_empty() || is_required && self.consumers(source, edge).iter().any(misses))
     }
 
-    /// Of a stage that the crawl does not wait for: the edge whose consumer is not there any more, if there is one.
+    /// Of a stage that the crawl does not wait for: the edge whose consumer is not there any more,
+    /// if there is one.
     pub(super) async fn removed(&self, sources: &[Source]) -> Option<Edge> {
         if self.need == Need::Required {
             return None;
         }
         for source in sources {
-            let Source::Shared(edge) = *source else { continue };
-            let Ok(stream) = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await else {
+            let Source::Shared(edge) = *source else {
+                continue;
+            };
+            let Ok(stream) = self
+                .bus
+                .jetstream
+                .get_stream(self.bus.subjects.stream(edge.name()))
+                .await
+            else {
                 continue;
             };
             let asked = stream.consumer_info(consumer_name(self.stage, None)).await;
@@ -146,20 +173,35 @@ impl Inputs<'_> {
     pub(super) fn owner(&self, partition: Option<u16>) -> String {
         let version = |partition: u16| match self.drawn {
             Drawn::All => 0,
-            Drawn::Each { owned, .. } => owned.iter().find(|(of, _)| *of == partition).map_or(0, |of| of.1),
+            Drawn::Each { owned, .. } => owned
+                .iter()
+                .find(|(of, _)| *of == partition)
+                .map_or(0, |of| of.1),
         };
-        let since = if let Drawn::Each { since, .. } = self.drawn { *since } else { 0 };
+        let since = if let Drawn::Each { since, .. } = self.drawn {
+            *since
+        } else {
+            0
+        };
         match partition {
             None => consumer_name(self.stage, Some(self.instance)),
             Some(partition) => owner_name(self.stage, partition, version(partition), since),
         }
     }
 
-    /// Removes the consumers of earlier owners of the instance's partitions. The broker lets only one consumer have a
-    /// message, so theirs would be in the way.
+    /// Removes the consumers of earlier owners of the instance's partitions. The broker lets only
+    /// one consumer have a message, so theirs would be in the way.
     async fn remove_earlier(&self, edge: Edge) -> anyhow::Result<()> {
-        let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
-        let own: Vec<String> = self.consumers(Source::Owned(edge), edge).into_iter().map(|(_, of)| of.name).collect();
+        let stream = self
+            .bus
+            .jetstream
+            .get_stream(self.bus.subjects.stream(edge.name()))
+            .await?;
+        let own: Vec<String> = self
+            .consumers(Source::Owned(edge), edge)
+            .into_iter()
+            .map(|(_, of)| of.name)
+            .collect();
         let is_own_partition = |partition: u16| match self.drawn {
             Drawn::All => true,
             Drawn::Each { owned, .. } => owned.iter().any(|(of, _)| *of == partition),
@@ -172,7 +214,11 @@ impl Inputs<'_> {
                 None => false,
             };
             if is_in_the_way {
-                tracing::debug!(stream = edge.name(), name, "removes the consumer of an earlier owner");
+                tracing::debug!(
+                    stream = edge.name(),
+                    name,
+                    "removes the consumer of an earlier owner"
+                );
                 // One that is gone already is not in the way.
                 let _ = stream.delete_consumer(&name).await;
             }
@@ -180,10 +226,17 @@ impl Inputs<'_> {
         Ok(())
     }
 
-    /// The consumers of a stream that the instance takes part in, each with its slice of the stream.
+    /// The consumers of a stream that the instance takes part in, each with its slice of the
+    /// stream.
     fn consumers(&self, source: Source, edge: Edge) -> Vec<(Slice, Consumer)> {
         let subjects = &self.bus.subjects;
-        let consumer = |name, filters| Consumer { name, filters, has_lanes: false, need: self.need, in_memory: false };
+        let consumer = |name, filters| Consumer {
+            name,
+            filters,
+            has_lanes: false,
+            need: self.need,
+            in_memory: false,
+        };
         match source {
             Source::Owned(_) => match self.drawn {
                 Drawn::All => {
@@ -192,22 +245,40 @@ impl Inputs<'_> {
                 Drawn::Each { owned, .. } => {
                     let of = |&(partition, _): &(u16, u64)| {
                         let subject = subjects.of(edge, &Token::Partition(partition));
-                        // With many consumers the files of their state cost the broker as much as all else. What one of
-                        // them forgets still lies in its work queue.
+                        // With many consumers the files of their state cost the broker as much as
+                        // all else. What one of them forgets still lies in its work queue.
                         let consumer = consumer(self.owner(Some(partition)), vec![subject]);
-                        (Slice::Partition(partition), Consumer { in_memory: true, ..consumer })
+                        (
+                            Slice::Partition(partition),
+                            Consumer {
+                                in_memory: true,
+                                ..consumer
+                            },
+                        )
                     };
                     owned.iter().map(of).collect()
                 }
             },
             _ if edge.has_lanes() => lane_consumers(self.stage, edge, subjects)
                 .into_iter()
-                .map(|LaneConsumer { name, lane, subjects: filters }| {
-                    let consumer = Consumer { has_lanes: lane.is_some(), ..consumer(name, filters) };
-                    (lane.map_or(Slice::All, Slice::Lane), consumer)
-                })
+                .map(
+                    |LaneConsumer {
+                         name,
+                         lane,
+                         subjects: filters,
+                     }| {
+                        let consumer = Consumer {
+                            has_lanes: lane.is_some(),
+                            ..consumer(name, filters)
+                        };
+                        (lane.map_or(Slice::All, Slice::Lane), consumer)
+                    },
+                )
                 .collect(),
-            _ => vec![(Slice::All, consumer(consumer_name(self.stage, None), subjects.all(edge)))],
+            _ => vec![(
+                Slice::All,
+                consumer(consumer_name(self.stage, None), subjects.all(edge)),
+            )],
         }
     }
 
@@ -218,10 +289,15 @@ impl Inputs<'_> {
         slice: Slice,
         consumer: Consumer,
     ) -> anyhow::Result<BoxStream<'static, Option<StreamMessage>>> {
-        let stream = self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
-        // Those of streams that are kept by interest are there before anything is published: no stage of the pipeline makes
-        // its own.
-        let consumer = match edge.retention() == Some(Retention::Interest) && StageName::from_name(self.stage).is_some()
+        let stream = self
+            .pipeline
+            .edges
+            .stream(edge)
+            .with_context(|| format!("edge {} is no stream", edge.name()))?;
+        // Those of streams that are kept by interest are there before anything is published: no
+        // stage of the pipeline makes its own.
+        let consumer = match edge.retention() == Some(Retention::Interest)
+            && StageName::from_name(self.stage).is_some()
         {
             true => consumer.find(self.bus, edge.name()).await?,
             false => consumer.ensure(self.bus, edge.name(), stream).await?,
@@ -234,11 +310,17 @@ impl Inputs<'_> {
             .expires(EXPIRES);
         let pull = match slice {
             Slice::All | Slice::Partition(_) => pull,
-            Slice::Lane(lane) => pull.group(PRIORITY_GROUP).priority(priority(self.instance, lane)),
+            Slice::Lane(lane) => pull
+                .group(PRIORITY_GROUP)
+                .priority(priority(self.instance, lane)),
         };
         let partition = slice.partition();
         let messages = pull.messages().await?.map(move |message| match message {
-            Ok(message) => Some(StreamMessage { edge, partition, message }),
+            Ok(message) => Some(StreamMessage {
+                edge,
+                partition,
+                message,
+            }),
             Err(error) => {
                 // The pull goes on by itself when the broker is back.
                 tracing::debug!(edge = edge.name(), %error, "no input for now");
@@ -253,9 +335,15 @@ impl Inputs<'_> {
         let mut inputs = SelectAll::new();
         for source in sources {
             let (edge, subjects, group) = match *source {
-                Source::Addressed(edge) => {
-                    (edge, vec![self.bus.subjects.of(edge, &Token::Instance(self.instance.to_string()))], None)
-                }
+                Source::Addressed(edge) => (
+                    edge,
+                    vec![
+                        self.bus
+                            .subjects
+                            .of(edge, &Token::Instance(self.instance.to_string())),
+                    ],
+                    None,
+                ),
                 Source::Any(edge) => (edge, self.bus.subjects.all(edge), Some(self.stage)),
                 Source::OwnedSoft(edge) => (edge, self.owned_subjects(edge), None),
                 Source::Shared(_) | Source::Owned(_) => continue,
@@ -263,9 +351,18 @@ impl Inputs<'_> {
             for subject in subjects {
                 let subscriber = match group {
                     None => self.bus.client.subscribe(subject).await?,
-                    Some(group) => self.bus.client.queue_subscribe(subject, group.to_owned()).await?,
+                    Some(group) => {
+                        self.bus
+                            .client
+                            .queue_subscribe(subject, group.to_owned())
+                            .await?
+                    }
                 };
-                inputs.push(subscriber.map(move |message| SoftMessage { edge, message }).boxed());
+                inputs.push(
+                    subscriber
+                        .map(move |message| SoftMessage { edge, message })
+                        .boxed(),
+                );
             }
         }
         Ok(inputs)
@@ -285,7 +382,10 @@ impl Inputs<'_> {
         let subject = |partition| self.bus.subjects.of(edge, &Token::Partition(partition));
         match self.drawn {
             Drawn::All => self.bus.subjects.all(edge),
-            Drawn::Each { owned, .. } => owned.iter().map(|&(partition, _)| subject(partition)).collect(),
+            Drawn::Each { owned, .. } => owned
+                .iter()
+                .map(|&(partition, _)| subject(partition))
+                .collect(),
         }
     }
 }

@@ -6,13 +6,14 @@
 //!  answers ──┘                       └─▶ publish ─▶ all outputs stored ─▶ ack                      (without)
 //! ```
 //!
-//! A stage's program hands [`main`] a [`Stage`], plain data; everything from its command line to its drained end is here
-//! and compiled once. `run` drives the [settlement](rhumb_stage::settlement) with a real broker; the simulation drives the
-//! same one with a broker in memory.
+//! A stage's program hands [`main`] a [`Stage`], plain data; everything from its command line to
+//! its drained end is here and compiled once. `run` drives the
+//! [settlement](rhumb_stage::settlement) with a real broker; the simulation drives the same one
+//! with a broker in memory.
 //!
-//! Beside the loop: [`log`], log lines, their form, which there are, how often one comes again; [`log_file`], the bound of a
-//! process's log; [`health`], health and metrics over HTTP, from a thread of their own; [`exit_codes`], what programs end
-//! with.
+//! Beside the loop: [`log`], log lines, their form, which there are, how often one comes again;
+//! [`log_file`], the bound of a process's log; [`health`], health and metrics over HTTP, from a
+//! thread of their own; [`exit_codes`], what programs end with.
 
 mod any_core;
 mod args;

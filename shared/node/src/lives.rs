@@ -1,4 +1,5 @@
-//! The lives of a core: one after the other in a process, each with the partitions that the instance has then.
+//! The lives of a core: one after the other in a process, each with the partitions that the
+//! instance has then.
 //!
 //! ```text
 //!  lease ─▶ store ─▶ moves settled ─▶ core ─▶ loop ─┬─▶ told to end ─▶ lease given back
@@ -7,9 +8,9 @@
 //!                            can come or go, or are others'
 //! ```
 //!
-//! In: a stage, its configuration, the broker. Out: cores that run. Invariant: a core is opened over exactly the partitions
-//! that the table of owners gives the instance, after all that was to be given and taken was settled; what was committed is
-//! all that one life hands to the next.
+//! In: a stage, its configuration, the broker. Out: cores that run. Invariant: a core is opened
+//! over exactly the partitions that the table of owners gives the instance, after all that was to
+//! be given and taken was settled; what was committed is all that one life hands to the next.
 
 use super::context::{Context, OpenBeside, Stage, State};
 use super::disk::DiskStore;
@@ -32,11 +33,12 @@ use rhumb_stage::{Removal, Rows};
 use rhumb_wire::topology::{Source, StageName};
 use std::sync::{Arc, PoisonError};
 
-/// The bit from which on an epoch tells of the generation: job ids of state that was lost together with the broker's
-/// buckets must not come again.
+/// The bit from which on an epoch tells of the generation: job ids of state that was lost together
+/// with the broker's buckets must not come again.
 const GENERATION_IN_EPOCH: u32 = 24;
 
-/// Runs a stage without state until it is told to end. `number`: the lease on its number, or on its way.
+/// Runs a stage without state until it is told to end. `number`: the lease on its number, or on its
+/// way.
 pub(super) async fn one(
     stage: &Stage,
     mut context: Context,
@@ -47,7 +49,10 @@ pub(super) async fn one(
     context.owners = tables(stage, &context).await?;
     telling.health().prepares("begins");
     let watch = OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), None);
-    let mut process = Process { number: Some(number), ..Process::new(stage, context, telling, watch).await? };
+    let mut process = Process {
+        number: Some(number),
+        ..Process::new(stage, context, telling, watch).await?
+    };
     process.set(&process.orders.given().orders.set)?;
     let core = (stage.open)(&process.context)?;
     run(process, core, shutdown).await?;
@@ -62,9 +67,13 @@ pub(super) async fn all(
     telling: Telling,
     shutdown: &mut Shutdown,
 ) -> anyhow::Result<()> {
-    let name = StageName::from_name(stage.name).context("a stage with state is one of the pipeline")?;
+    let name =
+        StageName::from_name(stage.name).context("a stage with state is one of the pipeline")?;
     let instance = context.instance;
-    telling.health().waits(format!("waits for the lease of {}.{instance}: another process may hold it", stage.name));
+    telling.health().waits(format!(
+        "waits for the lease of {}.{instance}: another process may hold it",
+        stage.name
+    ));
     let lease = tokio::select! {
         taken = Ownership::take(context.buckets.leases.clone(), stage.name, instance, context.life, context.buckets.lease)
             => taken,
@@ -73,16 +82,29 @@ pub(super) async fn all(
     telling.health().prepares("opens its state");
     open_state(stage, state, &mut context, &lease).await?;
     context.owners = tables(stage, &context).await?;
-    let seat = Seat { stage: name, instance };
+    let seat = Seat {
+        stage: name,
+        instance,
+    };
     let watch = OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), Some(seat));
-    shutdown.heed(watch.tables.clone(), seat, context.pipeline.moves.sigterm_wait);
+    shutdown.heed(
+        watch.tables.clone(),
+        seat,
+        context.pipeline.moves.sigterm_wait,
+    );
     let rows = rows(stage, state, &context)?;
-    let mut process =
-        Process { ownership: Some(lease), rows: Some(rows), ..Process::new(stage, context, telling, watch).await? };
+    let mut process = Process {
+        ownership: Some(lease),
+        rows: Some(rows),
+        ..Process::new(stage, context, telling, watch).await?
+    };
     begin_anew(&mut process, name).await?;
     let mut lives = 0;
     loop {
-        process.telling.health().prepares("gives and takes partitions");
+        process
+            .telling
+            .health()
+            .prepares("gives and takes partitions");
         let table = tokio::select! {
             settled = settle(&mut process, state.beside) => settled?,
             () = shutdown.signalled() => {
@@ -102,27 +124,53 @@ pub(super) async fn all(
     }
 }
 
-/// Opens the store and checks that the state belongs to the crawl. One that is missed is not made anew: what an operator
-/// sees in the folder is what is there.
-async fn open_state(stage: &Stage, state: &State, context: &mut Context, lease: &Ownership) -> anyhow::Result<()> {
-    let Context { pipeline, identity, buckets, instance, .. } = &*context;
+/// Opens the store and checks that the state belongs to the crawl. One that is missed is not made
+/// anew: what an operator sees in the folder is what is there.
+async fn open_state(
+    stage: &Stage,
+    state: &State,
+    context: &mut Context,
+    lease: &Ownership,
+) -> anyhow::Result<()> {
+    let Context {
+        pipeline,
+        identity,
+        buckets,
+        instance,
+        ..
+    } = &*context;
     let note = buckets.register.state(stage.name, *instance).await?;
     let path = pipeline.instance_dir(stage.name, *instance);
     let place = path.display().to_string();
     if !path.exists() {
         check_not_missed(identity, note, &place)?;
     }
-    let tables: Vec<_> = state.tables.iter().map(|(table, _)| *table).chain([LOOP, OUTBOX]).collect();
+    let tables: Vec<_> = state
+        .tables
+        .iter()
+        .map(|(table, _)| *table)
+        .chain([LOOP, OUTBOX])
+        .collect();
     let store: Arc<dyn Store> = Arc::new(DiskStore::open(&path, &tables, state.options)?);
-    let (stage, instance) = (stage.name, *instance);
+    let stage = stage.name;
+    let instance = *instance;
     match take_over(store.as_ref(), identity, note, &shape(pipeline), &place)? {
         GoesOn::Regularly => {}
         GoesOn::InNewGeneration => {
             let generation = identity.generation();
-            tracing::warn!(stage, instance, generation, "a loss was accepted; going on after it");
+            tracing::warn!(
+                stage,
+                instance,
+                generation,
+                "a loss was accepted; going on after it"
+            );
         }
         GoesOn::WithNothing => {
-            tracing::warn!(stage, instance, "the state is gone, and its loss was accepted: it begins with nothing");
+            tracing::warn!(
+                stage,
+                instance,
+                "the state is gone, and its loss was accepted: it begins with nothing"
+            );
         }
     }
     let noted = note.map_or(0, |note| note.epoch);
@@ -138,16 +186,29 @@ fn rows(stage: &Stage, state: &State, context: &Context) -> anyhow::Result<Rows>
         Source::Owned(edge) => Some(*edge),
         _ => None,
     });
-    let (edges, tables) = (owned.collect(), state.tables.clone());
+    let edges = owned.collect();
+    let tables = state.tables.clone();
     let directory = Directory::new(context.pipeline.partitions);
-    Ok(Rows { store: context.store()?, tables, edges, directory, halve: state.halve })
+    Ok(Rows {
+        store: context.store()?,
+        tables,
+        edges,
+        directory,
+        halve: state.halve,
+    })
 }
 
-/// What an earlier process of the instance had sent of its partitions is given by nobody. Notes which it has.
+/// What an earlier process of the instance had sent of its partitions is given by nobody. Notes
+/// which it has.
 async fn begin_anew(process: &mut Process, stage: StageName) -> anyhow::Result<()> {
     let instance = process.context.instance;
     let forget = |owners: &mut Owners| owners.forget_copies(instance);
-    let OwnersTable { owners, .. } = process.context.buckets.owners.change(stage.name(), forget).await?;
+    let OwnersTable { owners, .. } = process
+        .context
+        .buckets
+        .owners
+        .change(stage.name(), forget)
+        .await?;
     process.context.partitions = owners.used_by(instance);
     Ok(())
 }
@@ -155,10 +216,22 @@ async fn begin_anew(process: &mut Process, stage: StageName) -> anyhow::Result<(
 /// The owners of the partitions of all stages that a stage has to know of.
 async fn tables(stage: &Stage, context: &Context) -> anyhow::Result<Tables> {
     let mut tables = Tables::new();
-    let Some(name) = StageName::from_name(stage.name) else { return Ok(tables) };
-    for of in name.watches().chain(Some(name).filter(|name| name.row().has_state)) {
-        let begun = Owners::new(context.pipeline.partitions, context.pipeline.stages.of(of).replicas);
-        let table = context.buckets.owners.read_or_begin(of.name(), begun).await?;
+    let Some(name) = StageName::from_name(stage.name) else {
+        return Ok(tables);
+    };
+    for of in name
+        .watches()
+        .chain(Some(name).filter(|name| name.row().has_state))
+    {
+        let begun = Owners::new(
+            context.pipeline.partitions,
+            context.pipeline.stages.of(of).replicas,
+        );
+        let table = context
+            .buckets
+            .owners
+            .read_or_begin(of.name(), begun)
+            .await?;
         tables.insert(of, table);
     }
     Ok(tables)
@@ -172,35 +245,64 @@ async fn settle(process: &mut Process, open: Option<OpenBeside>) -> anyhow::Resu
         desk: process.desk().context("a stage with state holds a lease")?,
         brought: std::mem::take(&mut process.brought),
         open: open.as_ref().map(|open| open as _),
-        opened: context.beside.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        opened: context
+            .beside
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(),
     };
     let table = mover.settle().await?;
     let left_over = mover.left_over(&table.owners)?;
     mover.note_used(&table.owners)?;
-    let Mover { desk, brought, opened, .. } = mover;
-    *context.beside.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+    let Mover {
+        desk,
+        brought,
+        opened,
+        ..
+    } = mover;
+    *context
+        .beside
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner) = opened;
     (process.left_over, process.removal) = (left_over, Removal::default());
     (process.brought, process.rows) = (brought, Some(desk.rows));
     Ok(table)
 }
 
 /// Prepares the next life: its epoch, its partitions, and what it draws from.
-async fn begin_life(process: &mut Process, stage: StageName, table: OwnersTable, lives: u32) -> anyhow::Result<()> {
+async fn begin_life(
+    process: &mut Process,
+    stage: StageName,
+    table: OwnersTable,
+    lives: u32,
+) -> anyhow::Result<()> {
     let context = &mut process.context;
-    let (store, instance) = (context.store()?, context.instance);
+    let store = context.store()?;
+    let instance = context.instance;
     if let Some(ownership) = &process.ownership {
         process.taken = ownership.taken();
     }
     context.epoch = next_epoch(store.as_ref(), process.taken.max(context.epoch))?;
-    let note = StateNote { generation: context.identity.generation(), epoch: context.epoch };
-    context.buckets.register.note_state(stage.name(), instance, note).await?;
+    let note = StateNote {
+        generation: context.identity.generation(),
+        epoch: context.epoch,
+    };
+    context
+        .buckets
+        .register
+        .note_state(stage.name(), instance, note)
+        .await?;
     let owners = &table.owners;
     context.partitions = owners.used_by(instance);
     let owns_all = context.partitions.len() == owners.partitions.len();
     process.drawn = match owns_all && !are_divided(store.as_ref())? {
         true => Drawn::All,
         false => Drawn::Each {
-            owned: context.partitions.iter().map(|&of| (of, owners.version(of))).collect(),
+            owned: context
+                .partitions
+                .iter()
+                .map(|&of| (of, owners.version(of)))
+                .collect(),
             since: drawn_since(store.as_ref(), context.epoch, lives > 0)?,
         },
     };
@@ -208,12 +310,16 @@ async fn begin_life(process: &mut Process, stage: StageName, table: OwnersTable,
     Ok(())
 }
 
-/// The epoch in which the consumers of an instance were made. A process that begins goes on with those of the last one: they
-/// know how often a message was delivered, and so of which one lives may have died. A life that follows another in the same
-/// process has new ones: what was on its way to the last one comes again at once.
+/// The epoch in which the consumers of an instance were made. A process that begins goes on with
+/// those of the last one: they know how often a message was delivered, and so of which one lives
+/// may have died. A life that follows another in the same process has new ones: what was on its way
+/// to the last one comes again at once.
 fn drawn_since(store: &dyn Store, epoch: u64, are_new: bool) -> Result<u64, StoreError> {
     const SINCE: &[u8] = b"consumers";
-    let stored = store.get(LOOP, SINCE)?.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    let stored = store
+        .get(LOOP, SINCE)?
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(u64::from_le_bytes);
     if let Some(since) = stored.filter(|_| !are_new) {
         return Ok(since);
     }

@@ -1,9 +1,11 @@
 //! The file that standard error goes to: closed when it has grown, so that logs have a bound (P6).
 //!
-//! In: lines. Out: the file, and as many older ones as are kept: `x.log`, `x.log.1` (the one before), `x.log.2`, ...
+//! In: lines. Out: the file, and as many older ones as are kept: `x.log`, `x.log.1` (the one
+//! before), `x.log.2`, ...
 //!
-//! Invariants: a line is in one file, whole. What is written past this (the words of a panic) goes to the file of the
-//! moment, too, since standard error itself is what changes. A file that cannot be renamed goes on growing.
+//! Invariants: a line is in one file, whole. What is written past this (the words of a panic) goes
+//! to the file of the moment, too, since standard error itself is what changes. A file that cannot
+//! be renamed goes on growing.
 
 use rustix::stdio::dup2_stderr;
 use std::fs::{File, rename};
@@ -23,10 +25,16 @@ struct LogFile {
     kept: u32,
 }
 
-/// Closes the file that standard error goes to whenever it has this size, and keeps so many older ones.
+/// Closes the file that standard error goes to whenever it has this size, and keeps so many older
+/// ones.
 pub fn bound(path: &Path, bytes_max: u64, kept: u32) {
     let bytes = path.metadata().map_or(0, |file| file.len());
-    let _ = LOG.set(Mutex::new(LogFile { path: path.to_owned(), bytes, bytes_max, kept }));
+    let _ = LOG.set(Mutex::new(LogFile {
+        path: path.to_owned(),
+        bytes,
+        bytes_max,
+        kept,
+    }));
 }
 
 /// The `n`th older file.
@@ -67,7 +75,9 @@ pub(crate) struct Lines;
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Held over both, or a second thread could close a file that has just begun.
-        let mut log = LOG.get().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut log = LOG
+            .get()
+            .map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
         io::stderr().write_all(bytes)?;
         if let Some(log) = &mut log {
             log.has_grown(bytes.len());

@@ -1,8 +1,8 @@
 //! The lookout: does the broker still hold the crawl that a process takes part in?
 //!
-//! In: the crawl's identity, and which streams the process reads and writes. Out: how these streams are, every
-//! [`LOOK_EVERY`] and after every reconnect; or that the crawl or a stream is gone. A look is a few requests, none for any
-//! page.
+//! In: the crawl's identity, and which streams the process reads and writes. Out: how these streams
+//! are, every [`LOOK_EVERY`] and after every reconnect; or that the crawl or a stream is gone. A
+//! look is a few requests, none for any page.
 
 use anyhow::Context as _;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// What does not fit must be seen so often, with this wait between: a broker that has just started may not know all of its
-/// streams yet.
+/// What does not fit must be seen so often, with this wait between: a broker that has just started
+/// may not know all of its streams yet.
 const SEEN_TIMES: u32 = 4;
 const SEE_AGAIN: Duration = Duration::from_millis(500);
 
@@ -35,8 +35,15 @@ struct Eye {
 
 impl Lookout {
     pub(super) fn new(bus: &Bus, identity: &Identity) -> Self {
-        let eye = Eye { bus: bus.clone(), identity: identity.clone() };
-        Lookout { eye, under_way: None, next: Instant::now() + LOOK_EVERY }
+        let eye = Eye {
+            bus: bus.clone(),
+            identity: identity.clone(),
+        };
+        Lookout {
+            eye,
+            under_way: None,
+            next: Instant::now() + LOOK_EVERY,
+        }
     }
 
     /// Looks at once.
@@ -57,11 +64,15 @@ impl Lookout {
         self.next = Instant::now();
     }
 
-    /// Begins a look when it is time, and gives the one that has ended. A broker that does not answer is no news.
+    /// Begins a look when it is time, and gives the one that has ended. A broker that does not
+    /// answer is no news.
     ///
     /// # Errors
     /// The crawl or a stream is gone.
-    pub(super) async fn glance(&mut self, wanted: impl FnOnce() -> Vec<Expected>) -> anyhow::Result<Vec<StreamLook>> {
+    pub(super) async fn glance(
+        &mut self,
+        wanted: impl FnOnce() -> Vec<Expected>,
+    ) -> anyhow::Result<Vec<StreamLook>> {
         if let Some(look) = self.under_way.take_if(|look| look.is_finished()) {
             return match look.await.context("a look at the broker was cut short")? {
                 Ok(looks) => Ok(looks),
@@ -74,7 +85,8 @@ impl Lookout {
         }
         if self.under_way.is_none() && self.next <= Instant::now() && self.eye.bus.is_connected() {
             self.next = Instant::now() + LOOK_EVERY;
-            let (eye, wanted) = (self.eye.clone(), wanted());
+            let eye = self.eye.clone();
+            let wanted = wanted();
             self.under_way = Some(tokio::spawn(async move { eye.look(&wanted).await }));
         }
         Ok(Vec::new())
@@ -93,7 +105,9 @@ impl Eye {
     async fn look(&self, wanted: &[Expected]) -> anyhow::Result<Vec<StreamLook>> {
         for _ in 1..SEEN_TIMES {
             match self.look_once(wanted).await {
-                Err(error) if error.downcast_ref::<Misfit>().is_some() => tokio::time::sleep(SEE_AGAIN).await,
+                Err(error) if error.downcast_ref::<Misfit>().is_some() => {
+                    tokio::time::sleep(SEE_AGAIN).await
+                }
                 looked => return looked,
             }
         }
@@ -101,7 +115,8 @@ impl Eye {
     }
 
     async fn look_once(&self, wanted: &[Expected]) -> anyhow::Result<Vec<StreamLook>> {
-        self.identity.check_still(held_now(&self.bus).await?.as_ref())?;
+        self.identity
+            .check_still(held_now(&self.bus).await?.as_ref())?;
         let mut looks = Vec::with_capacity(wanted.len());
         for expected in wanted {
             let stream = &expected.stream;
@@ -123,7 +138,10 @@ impl Eye {
     }
 
     fn gone(&self, stream: &str) -> Misfit {
-        Misfit(format!("the stream {stream} of {} is gone from the broker: {WAYS_OUT}", self.identity.mark))
+        Misfit(format!(
+            "the stream {stream} of {} is gone from the broker: {WAYS_OUT}",
+            self.identity.mark
+        ))
     }
 
     /// The time stamp of a message, if it is still there.

@@ -1,9 +1,10 @@
 //! The watch on the orders: what operators have asked of the crawl.
 //!
-//! In: the orders at the broker, read when a process begins, when it is told that there are others, and now and then: who was
-//! away when it was told finds them. Out: the orders as they are, without a hold that nobody renews any more. Only operators
-//! write orders, so one whose command was killed lies at the broker until the next checkpoint: who begins and finds a hold does
-//! not know whether anybody renews it, and heeds it when it has seen that.
+//! In: the orders at the broker, read when a process begins, when it is told that there are others,
+//! and now and then: who was away when it was told finds them. Out: the orders as they are, without
+//! a hold that nobody renews any more. Only operators write orders, so one whose command was killed
+//! lies at the broker until the next checkpoint: who begins and finds a hold does not know whether
+//! anybody renews it, and heeds it when it has seen that.
 
 use rhumb_bus::{OrdersBucket, OrdersGiven};
 use rhumb_config::orders::{HOLD_LASTS, Orders};
@@ -36,8 +37,19 @@ impl OrdersWatch {
         let renewal = Renewal::begin(&mut found.orders);
         let (sender, given) = watch::channel(found);
         let are_others = Arc::new(Notify::new());
-        let task = tokio::spawn(look_on(bucket.clone(), sender, Arc::clone(&are_others), renewal));
-        Ok(OrdersWatch { bucket, given, are_others, task, heeded: (0, false) })
+        let task = tokio::spawn(look_on(
+            bucket.clone(),
+            sender,
+            Arc::clone(&are_others),
+            renewal,
+        ));
+        Ok(OrdersWatch {
+            bucket,
+            given,
+            are_others,
+            task,
+            heeded: (0, false),
+        })
     }
 
     /// Reads them at once: there may be others.
@@ -97,7 +109,11 @@ async fn look_on(
     mut renewal: Renewal,
 ) {
     loop {
-        let every = if renewal.may_be_held() { LOOK_EVERY_HELD } else { LOOK_EVERY };
+        let every = if renewal.may_be_held() {
+            LOOK_EVERY_HELD
+        } else {
+            LOOK_EVERY
+        };
         let _ = tokio::time::timeout(every, are_others.notified()).await;
         match bucket.read().await {
             Ok(mut given) => {
@@ -116,8 +132,8 @@ async fn look_on(
     }
 }
 
-/// The hold of a crawl that was seen last: when it was renewed by the clock of who did, and when that was seen. Nothing was seen
-/// of one that was there in the beginning, or is over.
+/// The hold of a crawl that was seen last: when it was renewed by the clock of who did, and when
+/// that was seen. Nothing was seen of one that was there in the beginning, or is over.
 struct Renewal(Option<(u64, Option<Instant>)>);
 
 impl Renewal {
@@ -154,24 +170,41 @@ mod tests {
 
     #[test]
     fn a_hold_is_over_when_it_is_renewed_no_more_whatever_the_clock_of_its_giver_says() {
-        let (mut renewal, begun) = (Renewal::begin(&mut Orders::default()), Instant::now());
+        let mut renewal = Renewal::begin(&mut Orders::default());
+        let begun = Instant::now();
         let mut is_held = |renewed_s, seconds| {
-            let hold = Some(Hold { author: Author::default(), renewed_s });
-            let mut orders = Orders { hold, ..Orders::default() };
+            let hold = Some(Hold {
+                author: Author::default(),
+                renewed_s,
+            });
+            let mut orders = Orders {
+                hold,
+                ..Orders::default()
+            };
             renewal.look(&mut orders, begun + Duration::from_secs(seconds));
             orders.hold.is_some()
         };
         let lasts = HOLD_LASTS.as_secs();
         assert!(is_held(900, 0) && is_held(900, lasts) && !is_held(900, lasts + 1));
         assert!(!is_held(900, lasts + 2), "it does not come back");
-        assert!(is_held(5, lasts + 3) && is_held(4, 2 * lasts) && is_held(4, 3 * lasts) && !is_held(4, 3 * lasts + 1));
+        assert!(
+            is_held(5, lasts + 3)
+                && is_held(4, 2 * lasts)
+                && is_held(4, 3 * lasts)
+                && !is_held(4, 3 * lasts + 1)
+        );
     }
 
     #[test]
     fn a_hold_that_is_found_in_the_beginning_is_heeded_when_it_is_renewed() {
         let begun = Instant::now();
-        let orders =
-            |renewed_s| Orders { hold: Some(Hold { author: Author::default(), renewed_s }), ..Orders::default() };
+        let orders = |renewed_s| Orders {
+            hold: Some(Hold {
+                author: Author::default(),
+                renewed_s,
+            }),
+            ..Orders::default()
+        };
         let is_left_over = |found: &mut Orders| {
             let renewal = Renewal::begin(found);
             (found.hold.is_none() && renewal.may_be_held()).then_some(renewal)

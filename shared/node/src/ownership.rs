@@ -1,14 +1,16 @@
 //! Who is an instance of a stage with state: a lease in a key-value bucket.
 //!
-//! The table of [owners](rhumb_partition::Owners) says which instance has which partition; who holds the instance's lease
-//! may write for it. The lease is renewed every quarter of its lifetime; its holder counts it from before it asked, by its
-//! own monotonic clock, so it knows the lease to be over before the broker lets anybody else have it, and stops
-//! before it writes. A lease that lapsed because the broker was away is taken again when it is back. Who waits for a
-//! lease says so, and why, once a minute.
+//! The table of [owners](rhumb_partition::Owners) says which instance has which partition; who
+//! holds the instance's lease may write for it. The lease is renewed every quarter of its lifetime;
+//! its holder counts it from before it asked, by its own monotonic clock, so it knows the lease to
+//! be over before the broker lets anybody else have it, and stops before it writes. A lease that
+//! lapsed because the broker was away is taken again when it is back. Who waits for a lease says
+//! so, and why, once a minute.
 //!
-//! Invariant: at most one process at a time commits for an instance. The epoch (1 + the larger of the lease's
-//! revision and the epoch stored with the state) grows whenever the lease is taken: also when its holder takes it again
-//! after it had lapsed, since another process may have come and gone in between.
+//! Invariant: at most one process at a time commits for an instance. The epoch (1 + the larger of
+//! the lease's revision and the epoch stored with the state) grows whenever the lease is taken:
+//! also when its holder takes it again after it had lapsed, since another process may have come and
+//! gone in between.
 
 use super::saying::Saying;
 use async_nats::jetstream::kv;
@@ -49,8 +51,15 @@ struct State {
 }
 
 impl Ownership {
-    /// Takes the lease, waiting for that of an earlier owner to end, and for a broker that cannot give it now.
-    pub async fn take(bucket: kv::Store, stage: &str, instance: u16, life: u64, lasts: Duration) -> Self {
+    /// Takes the lease, waiting for that of an earlier owner to end, and for a broker that cannot
+    /// give it now.
+    pub async fn take(
+        bucket: kv::Store,
+        stage: &str,
+        instance: u16,
+        life: u64,
+        lasts: Duration,
+    ) -> Self {
         let lease = Lease::new(bucket, stage, instance, life, lasts);
         let mut saying = Saying::default();
         let state = loop {
@@ -66,7 +75,8 @@ impl Ownership {
         Ownership::held(lease, state)
     }
 
-    /// Takes the lease, waiting for that of an owner who died to end, however long the broker is away meanwhile.
+    /// Takes the lease, waiting for that of an owner who died to end, however long the broker is
+    /// away meanwhile.
     ///
     /// # Errors
     /// Its holder, who lives: the lease was renewed while this waited.
@@ -116,7 +126,8 @@ impl Ownership {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Revision under which the lease was taken. It is another one when the lease had lapsed and was taken again.
+    /// Revision under which the lease was taken. It is another one when the lease had lapsed and
+    /// was taken again.
     pub fn taken(&self) -> u64 {
         self.state().taken
     }
@@ -138,14 +149,19 @@ impl Ownership {
     }
 
     fn holds(&self) -> bool {
-        self.held_until().is_some_and(|deadline| Instant::now() < deadline)
+        self.held_until()
+            .is_some_and(|deadline| Instant::now() < deadline)
     }
 
     /// Gives the lease back, so that the next owner need not wait for its end.
     pub async fn release(self) {
         self.task.abort();
         if self.holds() {
-            let _ = tokio::time::timeout(Duration::from_secs(1), self.lease.bucket.purge(&self.lease.key)).await;
+            let _ = tokio::time::timeout(
+                Duration::from_secs(1),
+                self.lease.bucket.purge(&self.lease.key),
+            )
+            .await;
         }
     }
 }
@@ -177,7 +193,11 @@ async fn keep(lease: Lease, state: Arc<Mutex<State>>) {
         let now = Instant::now();
         match reason {
             Some(reason) if after.deadline <= now && saying.is_due(now) => {
-                tracing::warn!(lease = lease.key, reason, "the lease is over and cannot be renewed: trying on");
+                tracing::warn!(
+                    lease = lease.key,
+                    reason,
+                    "the lease is over and cannot be renewed: trying on"
+                );
             }
             None if saying.has_said() => {
                 saying = Saying::default();
@@ -189,9 +209,15 @@ async fn keep(lease: Lease, state: Arc<Mutex<State>>) {
 }
 
 impl Lease {
-    /// The lease on the partitions of an instance. Its value is the life of the holder, and where that is for people.
+    /// The lease on the partitions of an instance. Its value is the life of the holder, and where
+    /// that is for people.
     fn new(bucket: kv::Store, stage: &str, instance: u16, life: u64, lasts: Duration) -> Self {
-        Lease { bucket, key: lease_key(stage, instance), value: format!("{life:016x} {}", whereabouts()), lasts }
+        Lease {
+            bucket,
+            key: lease_key(stage, instance),
+            value: format!("{life:016x} {}", whereabouts()),
+            lasts,
+        }
     }
 
     /// How long the broker may take to answer.
@@ -202,10 +228,18 @@ impl Lease {
     /// Takes the lease if nobody holds it, or says why not.
     async fn take(&self) -> Result<State, String> {
         let asked = Instant::now();
-        let taken =
-            tokio::time::timeout(self.patience(), self.bucket.create(&self.key, self.value.clone().into())).await;
+        let taken = tokio::time::timeout(
+            self.patience(),
+            self.bucket.create(&self.key, self.value.clone().into()),
+        )
+        .await;
         match taken {
-            Ok(Ok(revision)) => Ok(State { deadline: asked + self.lasts, revision, taken: revision, lost: false }),
+            Ok(Ok(revision)) => Ok(State {
+                deadline: asked + self.lasts,
+                revision,
+                taken: revision,
+                lost: false,
+            }),
             Ok(Err(error)) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
                 let holder = holder(&self.bucket, &self.key).await;
                 Err(holder.map_or_else(
@@ -221,19 +255,44 @@ impl Lease {
     /// Renews a lease, or finds out what has become of it; and says why it is not renewed.
     async fn renew(&self, held: State) -> (State, Option<String>) {
         let asked = Instant::now();
-        let update = self.bucket.update(&self.key, self.value.clone().into(), held.revision);
+        let update = self
+            .bucket
+            .update(&self.key, self.value.clone().into(), held.revision);
         let reason = match tokio::time::timeout(self.patience(), update).await {
-            Ok(Ok(revision)) => return (State { deadline: asked + self.lasts, revision, ..held }, None),
+            Ok(Ok(revision)) => {
+                return (
+                    State {
+                        deadline: asked + self.lasts,
+                        revision,
+                        ..held
+                    },
+                    None,
+                );
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => SILENT.to_owned(),
         };
         // Ours under another revision (a reply was lost), nobody's (it lapsed), or another's?
         match tokio::time::timeout(self.patience(), self.bucket.entry(&self.key)).await {
             Ok(Ok(Some(entry))) if entry.operation == kv::Operation::Put => {
-                let (revision, lost) = (entry.revision, entry.value != self.value.as_bytes());
-                // After its end it may be one that was taken again, although the broker's word of that was lost.
-                let taken = if held.deadline <= asked { revision } else { held.taken };
-                (State { revision, taken, lost, ..held }, Some(reason))
+                let revision = entry.revision;
+                let lost = entry.value != self.value.as_bytes();
+                // After its end it may be one that was taken again, although the broker's word of
+                // that was lost.
+                let taken = if held.deadline <= asked {
+                    revision
+                } else {
+                    held.taken
+                };
+                (
+                    State {
+                        revision,
+                        taken,
+                        lost,
+                        ..held
+                    },
+                    Some(reason),
+                )
             }
             Ok(Ok(_)) => match self.take().await {
                 Ok(state) => (state, None),
@@ -306,8 +365,15 @@ async fn renewing(bucket: &kv::Store, key: &str, own: u64, look_every: Duration)
 ///
 /// # Errors
 /// The broker does not tell.
-pub async fn holder_of(bucket: &kv::Store, stage: &str, instance: u16) -> anyhow::Result<Option<Holder>> {
-    Ok(bucket.entry(lease_key(stage, instance)).await?.and_then(read_holder))
+pub async fn holder_of(
+    bucket: &kv::Store,
+    stage: &str,
+    instance: u16,
+) -> anyhow::Result<Option<Holder>> {
+    Ok(bucket
+        .entry(lease_key(stage, instance))
+        .await?
+        .and_then(read_holder))
 }
 
 /// Who holds a lease; none when nobody does, or the broker does not tell.
@@ -318,8 +384,13 @@ async fn holder(bucket: &kv::Store, key: &str) -> Option<Holder> {
 fn read_holder(entry: kv::Entry) -> Option<Holder> {
     let value = String::from_utf8_lossy(&entry.value).into_owned();
     let (life, whereabouts) = value.split_once(' ').unwrap_or((&value, "another process"));
-    let (life, whereabouts) = (u64::from_str_radix(life, 16).unwrap_or_default(), whereabouts.to_owned());
-    (entry.operation == kv::Operation::Put).then_some(Holder { life, whereabouts, revision: entry.revision })
+    let life = u64::from_str_radix(life, 16).unwrap_or_default();
+    let whereabouts = whereabouts.to_owned();
+    (entry.operation == kv::Operation::Put).then_some(Holder {
+        life,
+        whereabouts,
+        revision: entry.revision,
+    })
 }
 
 /// Where this process is, for people.

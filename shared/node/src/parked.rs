@@ -1,11 +1,11 @@
 //! Puts back the messages that a stage parked, once a program runs that reads them.
 //!
-//! In: the stage's parked messages, looked for at the start of a process and then now and again, since a process of
-//! another version may park more at any time. Out: those that this program reads, published again to where they came
-//! from.
+//! In: the stage's parked messages, looked for at the start of a process and then now and again,
+//! since a process of another version may park more at any time. Out: those that this program
+//! reads, published again to where they came from.
 //!
-//! Invariant: a message is removed here only after its stream has it. Two processes that put the same message back do so
-//! under the same id, and so does one that was interrupted.
+//! Invariant: a message is removed here only after its stream has it. Two processes that put the
+//! same message back do so under the same id, and so does one that was interrupted.
 
 use super::context::Stage;
 use anyhow::Context as _;
@@ -33,7 +33,12 @@ pub(super) struct Parked {
 
 impl Parked {
     /// Puts back what the stage parked and this program `reads`, if it is time to look.
-    pub(super) async fn put_back(&mut self, bus: &Bus, stage: &Stage, reads: impl Fn(Edge, &[u8]) -> bool) {
+    pub(super) async fn put_back(
+        &mut self,
+        bus: &Bus,
+        stage: &Stage,
+        reads: impl Fn(Edge, &[u8]) -> bool,
+    ) {
         if !bus.is_connected() || self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             return;
         }
@@ -48,7 +53,11 @@ impl Parked {
             Err(_) => put_back == 0,
         };
         if put_back > 0 {
-            tracing::info!(stage = stage.name, messages = put_back, "parked messages are put back");
+            tracing::info!(
+                stage = stage.name,
+                messages = put_back,
+                "parked messages are put back"
+            );
         }
         self.looked = is_done.then(Instant::now);
     }
@@ -60,16 +69,24 @@ async fn put_all_back(
     reads: impl Fn(Edge, &[u8]) -> bool,
     put_back: &mut u64,
 ) -> anyhow::Result<()> {
-    let stream = bus.jetstream.get_stream(bus.subjects.stream(PARKED)).await?;
+    let stream = bus
+        .jetstream
+        .get_stream(bus.subjects.stream(PARKED))
+        .await?;
     if stream.cached_info().state.messages == 0 {
         return Ok(());
     }
-    let subjects = stream.info_with_subjects(bus.subjects.all_parked(stage.name)).await?;
+    let subjects = stream
+        .info_with_subjects(bus.subjects.all_parked(stage.name))
+        .await?;
     let subjects: Vec<(String, usize)> = subjects.try_collect().await?;
     for (subject, _) in subjects {
         let parked = bus.subjects.parked_under(&subject);
         let edges = || stage.sources.iter().map(|source| source.edge());
-        let Some(edge) = parked.and_then(|parked| edges().find(|edge| edge.name() == parked.edge)) else { continue };
+        let Some(edge) = parked.and_then(|parked| edges().find(|edge| edge.name() == parked.edge))
+        else {
+            continue;
+        };
         while let Some(message) = first_of(&stream, &subject).await? {
             // All of a subject are of one version.
             if !reads_all(edge, &message.payload, &reads) {
@@ -83,7 +100,8 @@ async fn put_all_back(
     Ok(())
 }
 
-/// Says whether this program reads a message: each one of a frame, and what a reference names, which shows when it is read.
+/// Says whether this program reads a message: each one of a frame, and what a reference names,
+/// which shows when it is read.
 fn reads_all(edge: Edge, message: &Bytes, reads: impl Fn(Edge, &[u8]) -> bool) -> bool {
     if edge.is_spooled() && matches!(Reference::read(edge, message), Ok(Some(_)) | Err(_)) {
         return true;
@@ -106,11 +124,21 @@ async fn first_of(stream: &JetStream, subject: &str) -> anyhow::Result<Option<St
 
 /// Publishes a parked message to where it came from, and waits until its stream has it.
 async fn publish(bus: &Bus, message: &StreamMessage) -> anyhow::Result<()> {
-    let subject = message.headers.get("Rhumb-Subject").context("a parked message without a subject")?;
+    let subject = message
+        .headers
+        .get("Rhumb-Subject")
+        .context("a parked message without a subject")?;
     let mut headers = HeaderMap::new();
-    let id = format!("unparked-{}-{:016x}", message.sequence, xxh3_64(&message.payload));
+    let id = format!(
+        "unparked-{}-{:016x}",
+        message.sequence,
+        xxh3_64(&message.payload)
+    );
     headers.insert("Nats-Msg-Id", id.as_str());
-    bus.jetstream.publish_with_headers(subject.to_string(), headers, message.payload.clone()).await?.await?;
+    bus.jetstream
+        .publish_with_headers(subject.to_string(), headers, message.payload.clone())
+        .await?
+        .await?;
     Ok(())
 }
 
@@ -121,17 +149,33 @@ mod tests {
 
     #[test]
     fn frames_and_references_are_read_by_what_is_in_them() {
-        let reads =
-            |_: Edge, payload: &[u8]| !matches!(decode::<FoundUrls>(payload), Err(Undecodable::UnknownVersion { .. }));
+        let reads = |_: Edge, payload: &[u8]| {
+            !matches!(
+                decode::<FoundUrls>(payload),
+                Err(Undecodable::UnknownVersion { .. })
+            )
+        };
         let urls = ["http://a.test/"].into_iter().collect();
-        let known = encode(&FoundUrls { origin: Origin::default(), urls, anchors: Vec::new(), sketch: None });
+        let known = encode(&FoundUrls {
+            origin: Origin::default(),
+            urls,
+            anchors: Vec::new(),
+            sketch: None,
+        });
         let mut unknown = known.to_vec();
         unknown[5] = 77;
         let unknown = Bytes::from(unknown);
-        let all = |messages: &[Bytes]| reads_all(Edge::UrlsFound, &frame(Edge::UrlsFound, messages), reads);
+        let all = |messages: &[Bytes]| {
+            reads_all(Edge::UrlsFound, &frame(Edge::UrlsFound, messages), reads)
+        };
         assert!(all(&[known.clone(), known.clone()]) && all(std::slice::from_ref(&known)));
         assert!(!all(&[known, unknown.clone()]) && !all(&[unknown]));
-        let reference = Reference { file: "fetcher-0-1-1".into(), offset: 0, length: 9 }.message(Edge::Pages);
+        let reference = Reference {
+            file: "fetcher-0-1-1".into(),
+            offset: 0,
+            length: 9,
+        }
+        .message(Edge::Pages);
         assert!(reads_all(Edge::Pages, &reference, reads));
     }
 }

@@ -1,4 +1,5 @@
-//! A process of a stage, as one life of its core hands it to the next: what it is, what it holds, what it draws from.
+//! A process of a stage, as one life of its core hands it to the next: what it is, what it holds,
+//! what it draws from.
 
 use super::context::{Context, Stage};
 use super::inputs::{Drawn, Inputs};
@@ -67,8 +68,14 @@ impl Process {
         let orders = OrdersWatch::begin(context.buckets.orders.clone()).await?;
         let set = Vec::new();
         let batch = (stage.batch)(&context.pipeline);
-        let (stage, drawn) = (*stage, Drawn::All);
-        let (ownership, number, taken, left_over, rows, still_since) = (None, None, 0, Vec::new(), None, None);
+        let stage = *stage;
+        let drawn = Drawn::All;
+        let ownership = None;
+        let number = None;
+        let taken = 0;
+        let left_over = Vec::new();
+        let rows = None;
+        let still_since = None;
         let brought = Brought::default();
         Ok(Process {
             stage,
@@ -96,7 +103,11 @@ impl Process {
     /// The configuration of this process does not accept it.
     pub(super) fn set(&mut self, set: &[Setting]) -> anyhow::Result<bool> {
         let own = StageName::from_name(self.stage.name);
-        let concerns = |key| changeable(key).zip(own).is_some_and(|(entry, own)| entry.stages.contains(&own));
+        let concerns = |key| {
+            changeable(key)
+                .zip(own)
+                .is_some_and(|(entry, own)| entry.stages.contains(&own))
+        };
         let is_concerned = changed(&self.set, set).any(concerns);
         if self.set != set {
             self.context.pipeline = self.context.pipeline.with_earlier(set)?;
@@ -114,7 +125,14 @@ impl Process {
 
     /// What moves of the instance's partitions are made with; none of a stage without state.
     pub(super) fn desk(&self) -> Option<Desk> {
-        let Context { bus, identity, pipeline, buckets, instance, .. } = &self.context;
+        let Context {
+            bus,
+            identity,
+            pipeline,
+            buckets,
+            instance,
+            ..
+        } = &self.context;
         let stream = PartsStream {
             bus: bus.clone(),
             crawl: identity.mark.to_string(),
@@ -161,7 +179,9 @@ impl Process {
             batch: self.batch,
             need: match self.stage.is_required {
                 true => Need::Required,
-                false => Need::Optional { expires_after: self.context.pipeline.broker.consumer_expiry },
+                false => Need::Optional {
+                    expires_after: self.context.pipeline.broker.consumer_expiry,
+                },
             },
         }
     }
@@ -171,10 +191,13 @@ impl Process {
     /// # Errors
     /// One of its consumers was removed.
     pub(super) async fn takes_part(&self) -> anyhow::Result<()> {
-        let Some(edge) = self.inputs().removed(self.stage.sources).await else { return Ok(()) };
+        let Some(edge) = self.inputs().removed(self.stage.sources).await else {
+            return Ok(());
+        };
         anyhow::bail!(
-            "the consumer {} of edge {} was removed: it held the crawl back, expired (broker.consumer_expiry), or an operator \
-             did it. Start again to take part from then on, or set is_required in the stage if the crawl has to wait for it",
+            "the consumer {} of edge {} was removed: it held the crawl back, expired \
+             (broker.consumer_expiry), or an operator did it. Start again to take part from then \
+             on, or set is_required in the stage if the crawl has to wait for it",
             self.stage.name,
             edge.name()
         )

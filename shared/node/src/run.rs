@@ -1,9 +1,11 @@
-//! The loop of all stages: it hears what happens, steps the core, and carries out what the settlement says.
+//! The loop of all stages: it hears what happens, steps the core, and carries out what the
+//! settlement says.
 //!
-//! In: messages of streams and core NATS, streams' answers, ended work, control requests, the clock, the lease. Out: the
-//! settlement's actions, carried out in their order. The rules of delivery are the [settlement](rhumb_stage::settlement)'s;
-//! nothing here decides what is acked, committed or published. What is due now and then is in `upkeep`, how a process
-//! ends in `ending`, what it gives to a checkpoint in `captures`, how the core is stepped with what came in `intake`.
+//! In: messages of streams and core NATS, streams' answers, ended work, control requests, the
+//! clock, the lease. Out: the settlement's actions, carried out in their order. The rules of
+//! delivery are the [settlement](rhumb_stage::settlement)'s; nothing here decides what is acked,
+//! committed or published. What is due now and then is in `upkeep`, how a process ends in `ending`,
+//! what it gives to a checkpoint in `captures`, how the core is stepped with what came in `intake`.
 
 mod captures;
 mod ears;
@@ -42,7 +44,8 @@ use std::time::{Duration, Instant};
 
 /// How long a drain may take before what is in hand is left to be delivered again.
 const DRAIN_GRACE: Duration = Duration::from_secs(25);
-/// The same when the instance is to have other partitions: what is in hand may be delivered again to their next owner.
+/// The same when the instance is to have other partitions: what is in hand may be delivered again
+/// to their next owner.
 const REASSIGN_GRACE: Duration = Duration::from_secs(5);
 /// How often health is looked after, old inputs are kept alive and stored outputs are cleared.
 const UPKEEP: Duration = Duration::from_millis(500);
@@ -92,7 +95,10 @@ struct Loop {
 }
 
 /// What a process hears of.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time: a box would cost an allocation per message")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time: a box would cost an allocation per message"
+)]
 enum Heard {
     Shutdown,
     StreamsAnswer(StreamAnswer),
@@ -108,7 +114,10 @@ enum Heard {
 impl Heard {
     /// Says whether the core is stepped with it.
     fn steps(&self) -> bool {
-        matches!(self, Heard::WorkEnded | Heard::Soft(_) | Heard::Message(Some(_)))
+        matches!(
+            self,
+            Heard::WorkEnded | Heard::Soft(_) | Heard::Message(Some(_))
+        )
     }
 
     /// Where a message of a stream is acked.
@@ -120,8 +129,13 @@ impl Heard {
     }
 }
 
-/// Runs a stage until it is told to end, or until its instance is to have other partitions; then drains it.
-pub(super) async fn run(process: Process, core: Box<dyn AnyCore>, shutdown: &mut Shutdown) -> anyhow::Result<Ended> {
+/// Runs a stage until it is told to end, or until its instance is to have other partitions; then
+/// drains it.
+pub(super) async fn run(
+    process: Process,
+    core: Box<dyn AnyCore>,
+    shutdown: &mut Shutdown,
+) -> anyhow::Result<Ended> {
     let (mut ears, opened) = Ears::open(&process).await?;
     let mut this = Loop::begin(process, core, &opened).await?;
     match this.live(&mut ears, shutdown).await {
@@ -136,14 +150,20 @@ pub(super) async fn run(process: Process, core: Box<dyn AnyCore>, shutdown: &mut
 impl Loop {
     /// The life of the process, until it is drained.
     async fn live(&mut self, ears: &mut Ears, shutdown: &mut Shutdown) -> anyhow::Result<()> {
-        let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
+        let mut draining = None::<Instant>;
+        let mut next_upkeep = Instant::now();
         loop {
             if draining.is_none() && self.reassigned.is_some() {
                 draining = self.reassigned;
-                self.give_back(std::mem::take(&mut ears.inputs.streams), None).await;
+                self.give_back(std::mem::take(&mut ears.inputs.streams), None)
+                    .await;
             }
             self.hear(draining.is_some()).await?;
-            let grace = if self.reassigned.is_some() { REASSIGN_GRACE } else { DRAIN_GRACE };
+            let grace = if self.reassigned.is_some() {
+                REASSIGN_GRACE
+            } else {
+                DRAIN_GRACE
+            };
             if draining.is_some_and(|since| self.is_drained() || since.elapsed() > grace) {
                 break;
             }
@@ -151,9 +171,13 @@ impl Loop {
             self.occupation.worked(now);
             self.process.telling.health().turned(self.instant(now));
             let may_step = self.settlement.may_step(now);
-            let takes_input = draining.is_none() && self.settlement.takes_input(now) && self.core.wants_input();
+            let takes_input =
+                draining.is_none() && self.settlement.takes_input(now) && self.core.wants_input();
             let wake = self.core.wake_at().filter(|_| may_step);
-            let next = [wake, self.settlement.due_at()].into_iter().flatten().map(|at| self.instant(at));
+            let next = [wake, self.settlement.due_at()]
+                .into_iter()
+                .flatten()
+                .map(|at| self.instant(at));
             let next = next.fold(next_upkeep, Instant::min);
             // However many messages wait, upkeep has its turn.
             let is_late = next_upkeep <= self.instant(now);
@@ -170,11 +194,14 @@ impl Loop {
                 },
             };
             self.hear_of_connection();
-            self.occupation.waited(self.now(), self.settlement.held_back());
+            self.occupation
+                .waited(self.now(), self.settlement.held_back());
             match heard {
                 Heard::Shutdown => {
-                    (draining, self.reassigned, self.is_told_to_end) = (Some(Instant::now()), None, true);
-                    self.give_back(std::mem::take(&mut ears.inputs.streams), None).await;
+                    (draining, self.reassigned, self.is_told_to_end) =
+                        (Some(Instant::now()), None, true);
+                    self.give_back(std::mem::take(&mut ears.inputs.streams), None)
+                        .await;
                 }
                 Heard::Time => {
                     if let Some(new_inputs) = self.look_after(wake, &mut next_upkeep).await? {
@@ -185,24 +212,50 @@ impl Loop {
                         }
                     }
                 }
-                other if other.steps() && !self.settlement.may_step(self.now()) => ears.late = Some(other),
+                other if other.steps() && !self.settlement.may_step(self.now()) => {
+                    ears.late = Some(other)
+                }
                 other => self.take_in(other).await?,
             }
         }
         Ok(())
     }
 
-    async fn begin(mut process: Process, core: Box<dyn AnyCore>, opened: &[Opened]) -> anyhow::Result<Self> {
-        let (brought, still_since) = (std::mem::take(&mut process.brought), process.still_since.take());
+    async fn begin(
+        mut process: Process,
+        core: Box<dyn AnyCore>,
+        opened: &[Opened],
+    ) -> anyhow::Result<Self> {
+        let brought = std::mem::take(&mut process.brought);
+        let still_since = process.still_since.take();
         let context = &process.context;
-        let (stage, instance) = (process.stage.name, context.instance);
-        let files = Writer::open(&context.bus, &context.pipeline, stage, instance, context.life).await?;
+        let stage = process.stage.name;
+        let instance = context.instance;
+        let files = Writer::open(
+            &context.bus,
+            &context.pipeline,
+            stage,
+            instance,
+            context.life,
+        )
+        .await?;
         let publisher = Publisher::new(&context.bus).await?.with_spool(files);
-        let spool = Reader::open(&context.bus, process.stage.sources.iter().map(|source| source.edge())).await?;
-        let life = Life { stage, instance, life: context.life, epoch: context.epoch };
-        let (store, origin) = (context.store.as_deref(), Instant::now());
+        let spool = Reader::open(
+            &context.bus,
+            process.stage.sources.iter().map(|source| source.edge()),
+        )
+        .await?;
+        let life = Life {
+            stage,
+            instance,
+            life: context.life,
+            epoch: context.epoch,
+        };
+        let store = context.store.as_deref();
+        let origin = Instant::now();
         let subjects = context.bus.subjects.clone();
-        let mut settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
+        let mut settlement =
+            Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
         if let Some(taker) = process.lane_taker() {
             settlement.lanes_are_shared_by(context.pipeline.stages.of(taker).replicas);
         }
@@ -211,9 +264,16 @@ impl Loop {
         let occupation = Occupation::default();
         let in_hand = InHand::open(context.pipeline.instance_dir(stage, instance));
         let parked = Parked::default();
-        let (taken, takes_part_at, takers_at) = (process.taken, origin + TAKES_PART_EVERY, origin);
-        let (is_told_to_drain, is_told_to_end, reassigned, ready_since) = (false, false, None, None);
-        let ahead = process.desk().map(|desk| Ahead::begin(desk, context.epoch, brought));
+        let taken = process.taken;
+        let takes_part_at = origin + TAKES_PART_EVERY;
+        let takers_at = origin;
+        let is_told_to_drain = false;
+        let is_told_to_end = false;
+        let reassigned = None;
+        let ready_since = None;
+        let ahead = process
+            .desk()
+            .map(|desk| Ahead::begin(desk, context.epoch, brought));
         let mut this = Loop {
             process,
             core,
@@ -244,7 +304,8 @@ impl Loop {
         this.begin_with_orders().await?;
         // Before anything is published: what an earlier life left in the outbox.
         this.look().await?;
-        let (epoch, listen) = (this.process.context.epoch, this.process.telling.listen());
+        let epoch = this.process.context.epoch;
+        let listen = this.process.telling.listen();
         let stood_still_ms = still_since.map(|since| since.elapsed().as_millis() as u64);
         tracing::info!(stage, instance, epoch, %listen, stood_still_ms, "running");
         this.hear_of_lease()?;
@@ -269,8 +330,8 @@ impl Loop {
         self.core.is_idle() && self.settlement.is_settled()
     }
 
-    /// Hears of the connection and the lease, and tells the core when the process hears again after a while, and once that
-    /// it ends.
+    /// Hears of the connection and the lease, and tells the core when the process hears again after
+    /// a while, and once that it ends.
     async fn hear(&mut self, draining: bool) -> anyhow::Result<()> {
         self.hear_of_connection();
         self.hear_of_lease()?;
@@ -284,16 +345,20 @@ impl Loop {
         Ok(())
     }
 
-    /// Tells the settlement how long the lease is held, and of a new epoch when it had lapsed and was taken again.
+    /// Tells the settlement how long the lease is held, and of a new epoch when it had lapsed and
+    /// was taken again.
     ///
     /// # Errors
     /// Somebody else holds it, or the epoch cannot be stored.
     fn hear_of_lease(&mut self) -> anyhow::Result<()> {
-        let Some(ownership) = &self.process.ownership else { return Ok(()) };
+        let Some(ownership) = &self.process.ownership else {
+            return Ok(());
+        };
         let Some(until) = ownership.held_until() else {
             anyhow::bail!("another process owns the partitions of this instance now");
         };
-        let (until, taken) = (self.timestamp(until), ownership.taken());
+        let until = self.timestamp(until);
+        let taken = ownership.taken();
         self.settlement.leased(until);
         if let Some(store) = &self.process.context.store
             && self.taken != taken
@@ -302,13 +367,20 @@ impl Loop {
             let epoch = next_epoch(store.as_ref(), taken)?;
             self.settlement.owned_since(epoch);
             self.core.owned_since(epoch);
-            let (stage, instance) = (self.process.stage.name, self.process.context.instance);
-            tracing::info!(stage, instance, epoch, "the lease had lapsed and was taken again");
+            let stage = self.process.stage.name;
+            let instance = self.process.context.instance;
+            tracing::info!(
+                stage,
+                instance,
+                epoch,
+                "the lease had lapsed and was taken again"
+            );
         }
         Ok(())
     }
 
-    /// From the moment when the connection breaks until the streams were looked at nothing is published.
+    /// From the moment when the connection breaks until the streams were looked at nothing is
+    /// published.
     fn hear_of_connection(&mut self) {
         let bus = &self.process.context.bus;
         if bus.connections() != self.connections || !bus.is_connected() {
@@ -318,12 +390,27 @@ impl Loop {
 
     /// Reads how far the stage came in streams that were opened.
     fn adopt(&mut self, opened: &[Opened]) -> anyhow::Result<()> {
-        for Opened { edge, created, consumers } in opened {
-            let Context { store, pipeline, bus, identity, .. } = &self.process.context;
-            let is_another = self.settlement.adopt(store.as_deref(), *edge, consumers, *created)?;
+        for Opened {
+            edge,
+            created,
+            consumers,
+        } in opened
+        {
+            let Context {
+                store,
+                pipeline,
+                bus,
+                identity,
+                ..
+            } = &self.process.context;
+            let is_another = self
+                .settlement
+                .adopt(store.as_deref(), *edge, consumers, *created)?;
             if is_another && !is_in_memory(pipeline, *edge) {
-                let (stream, crawl) = (bus.subjects.stream(edge.name()), &identity.mark);
-                let what = format!("the stream {stream} of {crawl} was deleted and made anew: {WAYS_OUT}");
+                let stream = bus.subjects.stream(edge.name());
+                let crawl = &identity.mark;
+                let what =
+                    format!("the stream {stream} of {crawl} was deleted and made anew: {WAYS_OUT}");
                 return Err(Misfit(what).into());
             }
         }
@@ -342,7 +429,10 @@ impl Loop {
             Heard::StreamsAnswer(answer) => self.streams_answer(answer).await,
             Heard::WorkEnded => {
                 let now = self.now();
-                let step = guarded(|| "at an answer of its shell".into(), || self.core.answer(now))??;
+                let step = guarded(
+                    || "at an answer of its shell".into(),
+                    || self.core.answer(now),
+                )??;
                 self.settle(step).await
             }
             Heard::Soft(message) => self.receive_soft(message).await,
@@ -385,22 +475,47 @@ impl Loop {
                     }
                     continue;
                 }
-                Action::Send(send) => client.publish(bus.subjects.of(send.edge, &send.token), send.payload).await,
-                Action::Reply(reply_to, payload) if is_inbox(&reply_to) => client.publish(reply_to, payload).await,
+                Action::Send(send) => {
+                    client
+                        .publish(bus.subjects.of(send.edge, &send.token), send.payload)
+                        .await
+                }
+                Action::Reply(reply_to, payload) if is_inbox(&reply_to) => {
+                    client.publish(reply_to, payload).await
+                }
                 Action::Reply(..) => continue,
                 Action::Ack(answer_to) => client.publish(answer_to, AckKind::Ack.into()).await,
-                Action::Nak(answer_to) => client.publish(answer_to, AckKind::Nak(None).into()).await,
-                Action::Extend(answer_to) => client.publish(answer_to, AckKind::Progress.into()).await,
+                Action::Nak(answer_to) => {
+                    client.publish(answer_to, AckKind::Nak(None).into()).await
+                }
+                Action::Extend(answer_to) => {
+                    client.publish(answer_to, AckKind::Progress.into()).await
+                }
             };
         }
         Ok(())
     }
 
     fn moment(&self) -> Moment<'_> {
-        let Loop { process, core, settlement, occupation, rates, incoming, .. } = self;
-        let Context { bus, partitions, owners, .. } = &process.context;
+        let Loop {
+            process,
+            core,
+            settlement,
+            occupation,
+            rates,
+            incoming,
+            ..
+        } = self;
+        let Context {
+            bus,
+            partitions,
+            owners,
+            ..
+        } = &process.context;
         let own = StageName::from_name(process.stage.name).filter(|stage| stage.row().has_state);
-        let of_all = own.and_then(|own| owners.get(&own)).map_or(0, |table| table.owners.partitions.len());
+        let of_all = own
+            .and_then(|own| owners.get(&own))
+            .map_or(0, |table| table.owners.partitions.len());
         Moment {
             bus,
             core: core.as_ref(),
@@ -420,5 +535,8 @@ impl Loop {
 
 /// Says whether the broker keeps the stream of an edge in its memory alone.
 fn is_in_memory(pipeline: &Pipeline, edge: Edge) -> bool {
-    pipeline.edges.stream(edge).is_some_and(|stream| stream.storage == Storage::Memory)
+    pipeline
+        .edges
+        .stream(edge)
+        .is_some_and(|stream| stream.storage == Storage::Memory)
 }

@@ -11,7 +11,9 @@ pub(super) struct Saying(Option<Instant>);
 impl Saying {
     /// Says whether it is to be said now.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
-        let is_due = self.0.is_none_or(|said| now.saturating_duration_since(said) >= SAY_EVERY);
+        let is_due = self
+            .0
+            .is_none_or(|said| now.saturating_duration_since(said) >= SAY_EVERY);
         if is_due {
             self.0 = Some(now);
         }
@@ -29,9 +31,12 @@ mod tests {
 
     #[test]
     fn what_lasts_is_said_at_once_and_then_once_a_minute() {
-        let (mut saying, start) = (Saying::default(), Instant::now());
+        let mut saying = Saying::default();
+        let start = Instant::now();
         assert!(!saying.has_said());
-        let said: Vec<u64> = (0..=180).filter(|second| saying.is_due(start + Duration::from_secs(*second))).collect();
+        let said: Vec<u64> = (0..=180)
+            .filter(|second| saying.is_due(start + Duration::from_secs(*second)))
+            .collect();
         assert_eq!(said, [0, 60, 120, 180]);
         assert!(saying.has_said());
     }

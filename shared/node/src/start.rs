@@ -25,17 +25,23 @@ use std::sync::Mutex;
 /// Runs a stage until it is told to end, with an exit code as [`exit_codes::STAGE`] says.
 pub fn main(stage: &Stage) -> ExitCode {
     let command = Args::command().name(stage.name).about(stage.about).after_help(format!(
-        "{}\n\nRun by `rhumb crawl` or `rhumb up`; on its own for deployments that run each stage by themselves:\n  \
-         BROKER=nats://127.0.0.1:4222\n  \
-         RHUMB__BROKER__URL=$BROKER <stage> --config pipeline.yaml --instance 0 \\\n    \
-         --set 'network.user_agent=mybot/1.0 (+https://example.org/bot)'",
+        "{}\n\nRun by `rhumb crawl` or `rhumb up`; on its own for deployments that run each stage \
+         by themselves:\n  BROKER=nats://127.0.0.1:4222\n  RHUMB__BROKER__URL=$BROKER <stage> \
+         --config pipeline.yaml --instance 0 \\\n    --set 'network.user_agent=mybot/1.0 \
+         (+https://example.org/bot)'",
         exit_codes::help(&exit_codes::STAGE)
     ));
-    let args = match command.try_get_matches().and_then(|matches| Args::from_arg_matches(&matches)) {
+    let args = match command
+        .try_get_matches()
+        .and_then(|matches| Args::from_arg_matches(&matches))
+    {
         Ok(args) => args,
         Err(error) => error.exit(),
     };
-    if args.supervisor.is_some_and(|supervisor| !ends_with(supervisor)) {
+    if args
+        .supervisor
+        .is_some_and(|supervisor| !ends_with(supervisor))
+    {
         return ExitCode::FAILURE;
     }
     let pipeline = match args.load() {
@@ -54,11 +60,18 @@ pub fn main(stage: &Stage) -> ExitCode {
     }
     if pipeline.broker.url.is_empty() {
         let needed = "a stage on its own needs a broker, such as nats://127.0.0.1:4222";
-        log::say_end(stage.name, format_args!("configuration key broker.url is empty: {needed}"));
+        log::say_end(
+            stage.name,
+            format_args!("configuration key broker.url is empty: {needed}"),
+        );
         return ExitCode::from(exit_codes::BAD_INPUT);
     }
-    // One thread: a stage is scaled by instances, and nothing crosses threads on the way of a message.
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    // One thread: a stage is scaled by instances, and nothing crosses threads on the way of a
+    // message.
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             log::say_end(stage.name, format_args!("cannot start: {error}"));
@@ -71,7 +84,11 @@ pub fn main(stage: &Stage) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(stage = stage.name, instance = log::instance(), "{error:#}");
-            if is_final(&error) { ExitCode::from(exit_codes::BAD_INPUT) } else { ExitCode::FAILURE }
+            if is_final(&error) {
+                ExitCode::from(exit_codes::BAD_INPUT)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }
@@ -82,12 +99,18 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
     let front = Front::open(stage, &pipeline)?;
     front.health.waits(NOT_CONNECTED);
     let number = arrival::number(stage.name, args)?;
-    let name = number.map_or_else(|| stage.name.to_owned(), |number| format!("{}-{number}", stage.name));
+    let name = number.map_or_else(
+        || stage.name.to_owned(),
+        |number| format!("{}-{number}", stage.name),
+    );
     let url = pipeline.broker.url.clone();
     let arrived = async {
         let bus = Bus::connect(&url, &pipeline, &name).await?;
         front.connected(&bus);
-        let found = arrival::crawl(&bus, &pipeline, args.crawl_id.as_deref(), |what| front.health.waits(what)).await?;
+        let found = arrival::crawl(&bus, &pipeline, args.crawl_id.as_deref(), |what| {
+            front.health.waits(what)
+        })
+        .await?;
         anyhow::Ok((bus, found))
     };
     let (bus, (buckets, identity)) = tokio::select! {
@@ -137,15 +160,20 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
     }
 }
 
-/// Whether contacts of the crawl have succeeded: then there was a response in the stream of pages, or still is. One that
-/// began anew with the broker's memory tells nothing.
+/// Whether contacts of the crawl have succeeded: then there was a response in the stream of pages,
+/// or still is. One that began anew with the broker's memory tells nothing.
 async fn past(bus: &Bus) -> anyhow::Result<Past> {
     let pages = stream_info(bus, &bus.subjects.stream(Edge::Pages.name())).await?;
     let has_pages = pages.is_some_and(|pages| pages.state.last_sequence > 0);
-    Ok(if has_pages { Past::Successful } else { Past::Unknown })
+    Ok(if has_pages {
+        Past::Successful
+    } else {
+        Past::Unknown
+    })
 }
 
-/// The lowest number that is free, and the lease on it; none when the process is told to end before it has one.
+/// The lowest number that is free, and the lease on it; none when the process is told to end before
+/// it has one.
 async fn free_number(
     stage: &Stage,
     buckets: &Buckets,
@@ -159,8 +187,8 @@ async fn free_number(
     }
 }
 
-/// Has the system kill this process when its supervisor is gone: a crawl that is resumed must not meet the stages of
-/// the one that was killed. False when it is gone already.
+/// Has the system kill this process when its supervisor is gone: a crawl that is resumed must not
+/// meet the stages of the one that was killed. False when it is gone already.
 fn ends_with(supervisor: u32) -> bool {
     let set = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_nonzero);

@@ -1,5 +1,5 @@
-//! What a process tells of itself: health and metrics through its [front](super::front), status and reasons on the
-//! crawl's control subjects.
+//! What a process tells of itself: health and metrics through its [front](super::front), status and
+//! reasons on the crawl's control subjects.
 
 use super::any_core::AnyCore;
 use super::context::Context;
@@ -14,7 +14,8 @@ use rhumb_stage::Occupation;
 use rhumb_stage::report::{ProcessReport, ReportQuestion};
 use rhumb_stage::settlement::Settlement;
 use rhumb_stage::{
-    ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus,
+    ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions,
+    ProcessReason, ProcessStatus,
 };
 use rhumb_stage::{Count, CountOfTopic, Figures};
 use rhumb_stage::{CountQuestion, DropProgress, ProcessCount, ProcessDrop};
@@ -38,7 +39,13 @@ impl Telling {
     /// A process that has joined its crawl tells of itself beyond its health.
     pub(super) fn begin(front: Front, stage: &'static str, context: &Context) -> Self {
         let crawl = context.identity.mark.clone();
-        Telling { stage, instance: context.instance, life: context.life, crawl, front }
+        Telling {
+            stage,
+            instance: context.instance,
+            life: context.life,
+            crawl,
+            front,
+        }
     }
 
     /// The health of the process.
@@ -52,7 +59,12 @@ impl Telling {
 
     /// Renews what health and metrics show.
     pub(super) fn renew(&self, moment: Moment<'_>) {
-        let Moment { core, occupation, settlement, .. } = moment;
+        let Moment {
+            core,
+            occupation,
+            settlement,
+            ..
+        } = moment;
         let owned = |(name, histogram): (&'static str, &Histogram)| (name, histogram.clone());
         self.front.renew(Vitals {
             counts: moment.counts(),
@@ -65,10 +77,13 @@ impl Telling {
         self.front.health.runs(moment.readiness());
     }
 
-    /// Answers a control request; what is none gets no answer. Says whether it tells of other orders.
+    /// Answers a control request; what is none gets no answer. Says whether it tells of other
+    /// orders.
     pub(super) async fn answer(&self, request: async_nats::Message, moment: Moment<'_>) -> bool {
         let reply = request.reply.filter(|reply| is_inbox(reply));
-        let (Some(reply), Ok(question)) = (reply, serde_json::from_slice(&request.payload)) else { return false };
+        let (Some(reply), Ok(question)) = (reply, serde_json::from_slice(&request.payload)) else {
+            return false;
+        };
         let tells_of_orders = question == ControlRequest::Heed;
         let answer = match question {
             ControlRequest::Status => serde_json::to_vec(&self.status(moment)),
@@ -95,7 +110,9 @@ impl Telling {
             },
             ControlRequest::Heed => serde_json::to_vec(&self.heeds(moment)),
             // The loop answers these.
-            ControlRequest::Capture(_) | ControlRequest::Piece(_) | ControlRequest::Forget(_) => return false,
+            ControlRequest::Capture(_) | ControlRequest::Piece(_) | ControlRequest::Forget(_) => {
+                return false;
+            }
         };
         if let Ok(payload) = answer {
             let _ = moment.bus.client.publish(reply, payload.into()).await;
@@ -104,8 +121,15 @@ impl Telling {
     }
 
     fn reason(&self, moment: Moment<'_>, url: &str) -> ProcessReason {
-        let reason = moment.core.why(moment.now, url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
-        ProcessReason { stage: self.stage.to_owned(), instance: self.instance, reason }
+        let reason = moment
+            .core
+            .why(moment.now, url)
+            .unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
+        ProcessReason {
+            stage: self.stage.to_owned(),
+            instance: self.instance,
+            reason,
+        }
     }
 
     fn queue(&self, moment: Moment<'_>, question: &QueueQuestion) -> Option<ProcessQueue> {
@@ -114,7 +138,12 @@ impl Telling {
             Ok(servers) => (servers, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
-        Some(ProcessQueue { stage: self.stage.to_owned(), instance: self.instance, servers, error })
+        Some(ProcessQueue {
+            stage: self.stage.to_owned(),
+            instance: self.instance,
+            servers,
+            error,
+        })
     }
 
     fn report(&self, moment: Moment<'_>, question: &ReportQuestion) -> Option<ProcessReport> {
@@ -126,9 +155,15 @@ impl Telling {
         if moment.core.figures().is_empty() {
             return None;
         }
-        let told = moment.core.report(moment.now, question.hosts, after.map(Vec::as_slice));
+        let told = moment
+            .core
+            .report(moment.now, question.hosts, after.map(Vec::as_slice));
         let told = told.map_err(|error| error.to_string()).transpose()?;
-        Some(ProcessReport { stage: self.stage.to_owned(), instance: self.instance, told })
+        Some(ProcessReport {
+            stage: self.stage.to_owned(),
+            instance: self.instance,
+            told,
+        })
     }
 
     fn count(&self, moment: Moment<'_>, question: &CountQuestion) -> Option<ProcessCount> {
@@ -137,28 +172,51 @@ impl Telling {
             return None;
         }
         let counted = match question.what.selector() {
-            Ok(selector) => moment.core.count(&selector, after.map(Vec::as_slice)).map_err(|error| error.to_string()),
+            Ok(selector) => moment
+                .core
+                .count(&selector, after.map(Vec::as_slice))
+                .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         let counted = counted.transpose()?;
-        Some(ProcessCount { stage: self.stage.to_owned(), instance: self.instance, counted })
+        Some(ProcessCount {
+            stage: self.stage.to_owned(),
+            instance: self.instance,
+            counted,
+        })
     }
 
     fn dropped(&self, progress: DropProgress) -> ProcessDrop {
-        ProcessDrop { stage: self.stage.to_owned(), instance: self.instance, progress }
+        ProcessDrop {
+            stage: self.stage.to_owned(),
+            instance: self.instance,
+            progress,
+        }
     }
 
     fn heeds(&self, moment: Moment<'_>) -> ProcessHeeds {
-        ProcessHeeds { stage: self.stage.to_owned(), instance: self.instance, revision: moment.heeded }
+        ProcessHeeds {
+            stage: self.stage.to_owned(),
+            instance: self.instance,
+            revision: moment.heeded,
+        }
     }
 
     /// What has become of a capture.
     pub(super) fn captured(&self, captured: Result<Vec<(u16, u64)>, String>) -> ProcessCapture {
-        ProcessCapture { stage: self.stage.to_owned(), instance: self.instance, captured }
+        ProcessCapture {
+            stage: self.stage.to_owned(),
+            instance: self.instance,
+            captured,
+        }
     }
 
     fn partitions(&self, partitions: Vec<PartitionFigures>) -> ProcessPartitions {
-        ProcessPartitions { stage: self.stage.to_owned(), instance: self.instance, partitions }
+        ProcessPartitions {
+            stage: self.stage.to_owned(),
+            instance: self.instance,
+            partitions,
+        }
     }
 
     fn status(&self, moment: Moment<'_>) -> ProcessStatus {
@@ -182,7 +240,11 @@ impl Telling {
             held: moment.is_held,
             unsplittable: moment.unsplittable(),
             traps: moment.core.traps(),
-            counts: moment.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            counts: moment
+                .counts()
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             topics: moment.topics(),
         }
     }
@@ -213,14 +275,28 @@ pub(super) struct Moment<'a> {
 impl Moment<'_> {
     fn partition_figures(&self) -> Vec<PartitionFigures> {
         let told = |of: Figures| {
-            let Figures { partition, urls, bytes, .. } = of;
-            PartitionFigures { partition, urls, bytes, urls_per_s: self.rates.of(self.now, &of) }
+            let Figures {
+                partition,
+                urls,
+                bytes,
+                ..
+            } = of;
+            PartitionFigures {
+                partition,
+                urls,
+                bytes,
+                urls_per_s: self.rates.of(self.now, &of),
+            }
         };
         self.core.figures().into_iter().map(told).collect()
     }
 
     fn unsplittable(&self) -> BTreeMap<u16, u64> {
-        let figures = self.core.figures().into_iter().filter(|of| of.is_of_one_host);
+        let figures = self
+            .core
+            .figures()
+            .into_iter()
+            .filter(|of| of.is_of_one_host);
         figures.map(|of| (of.partition, of.urls)).collect()
     }
 
@@ -235,8 +311,16 @@ impl Moment<'_> {
 
     fn topics(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
         let mut topics: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
-        for CountOfTopic { topic, count, value } in self.core.counts_by_topic() {
-            topics.entry(topic).or_default().insert(count.to_owned(), value);
+        for CountOfTopic {
+            topic,
+            count,
+            value,
+        } in self.core.counts_by_topic()
+        {
+            topics
+                .entry(topic)
+                .or_default()
+                .insert(count.to_owned(), value);
         }
         topics
     }
@@ -249,7 +333,10 @@ impl Moment<'_> {
             return Err("it takes nothing new: it ends, or is to have other partitions".into());
         }
         self.settlement.readiness(self.now)?;
-        let hindrance = self.core.hindrance(self.now).or_else(|| self.incoming.reason().map(str::to_owned));
+        let hindrance = self
+            .core
+            .hindrance(self.now)
+            .or_else(|| self.incoming.reason().map(str::to_owned));
         hindrance.map_or(Ok(()), Err)
     }
 }

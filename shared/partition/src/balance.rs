@@ -1,10 +1,12 @@
-//! Balance: which partitions have to move so that the wanted instances share them out, by number and by weight.
+//! Balance: which partitions have to move so that the wanted instances share them out, by number
+//! and by weight.
 //!
-//! In: the table; what each owner says of how many URLs its partitions know. Out: what is to move. All who look at the same
-//! table come to the same.
+//! In: the table; what each owner says of how many URLs its partitions know. Out: what is to move.
+//! All who look at the same table come to the same.
 //!
-//! Invariants: those of the [planner](super::planner). A weight stands in the table and is written anew only when it has
-//! changed by a quarter, so plans are stable, and partitions that are nearly empty weigh the same.
+//! Invariants: those of the [planner](super::planner). A weight stands in the table and is written
+//! anew only when it has changed by a quarter, so plans are stable, and partitions that are nearly
+//! empty weigh the same.
 
 use super::owners::{OwnerOf, Owners, Whereabouts};
 use super::planner::{Held, plan};
@@ -20,8 +22,8 @@ pub(super) fn weight(urls: u64) -> f64 {
 }
 
 impl Owners {
-    /// An owner says how many URLs its partitions know. False, and nothing changes, when none of them has become much heavier
-    /// or lighter.
+    /// An owner says how many URLs its partitions know. False, and nothing changes, when none of
+    /// them has become much heavier or lighter.
     #[must_use]
     pub fn weigh(&mut self, by: u16, urls: &[(u16, u64)]) -> bool {
         let mut owned = self.clone();
@@ -29,7 +31,8 @@ impl Owners {
         for &(partition, urls) in urls {
             let of = owned.partitions.get_mut(usize::from(partition));
             if let Some(of) = of.filter(|of| of.owner == by && of.retired.is_none()) {
-                let (before, now) = (weight(of.urls), weight(urls));
+                let before = weight(of.urls);
+                let now = weight(urls);
                 has_changed |= now > before * CHANGED || before > now * CHANGED;
                 of.urls = urls;
             }
@@ -46,24 +49,38 @@ impl Owners {
             Whereabouts::Owned => of.owner,
             Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) => to,
         };
-        let arrived = self.partitions.iter().map(|of| OwnerOf { owner: to(of), is: Whereabouts::Owned, ..*of });
-        self.moving() + Owners { partitions: arrived.collect(), ..self.clone() }.moves().len()
+        let arrived = self.partitions.iter().map(|of| OwnerOf {
+            owner: to(of),
+            is: Whereabouts::Owned,
+            ..*of
+        });
+        self.moving()
+            + Owners {
+                partitions: arrived.collect(),
+                ..self.clone()
+            }
+            .moves()
+            .len()
     }
 
-    /// Says whether the wanted instances have all partitions, each as many as another or one more, and none
-    /// too heavy a share.
+    /// Says whether the wanted instances have all partitions, each as many as another or one more,
+    /// and none too heavy a share.
     pub fn are_even(&self) -> bool {
         self.moving() == 0 && self.moves().is_empty()
     }
 
-    /// Has partitions leave that the wanted instances are to have, in as few moves as possible: from instances that live
-    /// to such that live. Nothing, while others are on their way. Returns how many leave.
+    /// Has partitions leave that the wanted instances are to have, in as few moves as possible:
+    /// from instances that live to such that live. Nothing, while others are on their way. Returns
+    /// how many leave.
     pub fn plan(&mut self, lives: impl Fn(u16) -> bool) -> usize {
         if self.moving() > 0 {
             return 0;
         }
-        let moves: Vec<(u16, u16, u16)> =
-            self.moves().into_iter().filter(|(_, from, to)| lives(*from) && lives(*to)).collect();
+        let moves: Vec<(u16, u16, u16)> = self
+            .moves()
+            .into_iter()
+            .filter(|(_, from, to)| lives(*from) && lives(*to))
+            .collect();
         for &(partition, _, to) in &moves {
             self.partitions[usize::from(partition)].is = Whereabouts::LeavingTo(to);
         }
@@ -83,11 +100,29 @@ impl Owners {
             .collect();
         let wanted: Vec<u16> = self.receivers().into_iter().collect();
         let moves = plan(&held, &wanted).into_iter();
-        let moves = moves.map(|to| (to.partition, self.partitions[usize::from(to.partition)].owner, to.to));
+        let moves = moves.map(|to| {
+            (
+                to.partition,
+                self.partitions[usize::from(to.partition)].owner,
+                to.to,
+            )
+        });
         // A partition that was split weighs nothing: it moves when its owner goes.
-        let left = self.all().filter(|(_, of)| of.retired.is_some() && !wanted.contains(&of.owner));
-        let receiver = |partition: u16| wanted.get(usize::from(partition) % wanted.len().max(1)).copied();
-        moves.chain(left.filter_map(|(partition, of)| Some((partition, of.owner, receiver(partition)?)))).collect()
+        let left = self
+            .all()
+            .filter(|(_, of)| of.retired.is_some() && !wanted.contains(&of.owner));
+        let receiver = |partition: u16| {
+            wanted
+                .get(usize::from(partition) % wanted.len().max(1))
+                .copied()
+        };
+        moves
+            .chain(
+                left.filter_map(|(partition, of)| {
+                    Some((partition, of.owner, receiver(partition)?))
+                }),
+            )
+            .collect()
     }
 }
 
@@ -100,7 +135,12 @@ mod tests {
     fn settle(owners: &mut Owners) -> usize {
         let moves = owners.plan(|_| true);
         for (partition, from, to) in (0..9)
-            .flat_map(|from| owners.leaving(from).into_iter().map(move |(of, to)| (of, from, to)))
+            .flat_map(|from| {
+                owners
+                    .leaving(from)
+                    .into_iter()
+                    .map(move |(of, to)| (of, from, to))
+            })
             .collect::<Vec<_>>()
         {
             let version = owners.version(partition);
@@ -111,7 +151,11 @@ mod tests {
     }
 
     fn urls_of(owners: &Owners, instance: u16) -> u64 {
-        owners.all().filter(|(_, of)| of.owner == instance).map(|(_, of)| of.urls).sum()
+        owners
+            .all()
+            .filter(|(_, of)| of.owner == instance)
+            .map(|(_, of)| of.urls)
+            .sum()
     }
 
     #[test]
@@ -119,15 +163,38 @@ mod tests {
         let mut owners = Owners::new(8, 2);
         let of_first = owners.used_by(0);
         let small: Vec<(u16, u64)> = of_first.iter().map(|&partition| (partition, 200)).collect();
-        assert!(!owners.weigh(0, &small) && !owners.weigh(1, &[(of_first[0], 1 << 40)]) && owners.are_even());
-        let large: Vec<(u16, u64)> = of_first.iter().map(|&partition| (partition, 1_000_000)).collect();
+        assert!(
+            !owners.weigh(0, &small)
+                && !owners.weigh(1, &[(of_first[0], 1 << 40)])
+                && owners.are_even()
+        );
+        let large: Vec<(u16, u64)> = of_first
+            .iter()
+            .map(|&partition| (partition, 1_000_000))
+            .collect();
         assert!(owners.weigh(0, &large) && !owners.weigh(0, &large) && !owners.are_even());
-        assert_eq!((settle(&mut owners), owners.are_even()), (2, true), "one changes places with another");
-        assert_eq!(urls_of(&owners, 1), 1_000_000, "weights move with partitions");
+        assert_eq!(
+            (settle(&mut owners), owners.are_even()),
+            (2, true),
+            "one changes places with another"
+        );
+        assert_eq!(
+            urls_of(&owners, 1),
+            1_000_000,
+            "weights move with partitions"
+        );
         let grown = |of: u16| owners.partitions[usize::from(of)].urls.max(1500);
-        let later: Vec<(u16, u64)> = owners.used_by(0).into_iter().map(|of| (of, grown(of))).collect();
+        let later: Vec<(u16, u64)> = owners
+            .used_by(0)
+            .into_iter()
+            .map(|of| (of, grown(of)))
+            .collect();
         assert!(owners.weigh(0, &later), "the light one has doubled");
-        assert_eq!((settle(&mut owners), owners.are_even()), (0, true), "still within the heaviest of a share");
+        assert_eq!(
+            (settle(&mut owners), owners.are_even()),
+            (0, true),
+            "still within the heaviest of a share"
+        );
     }
 
     #[test]
@@ -154,8 +221,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever the partitions weigh, one plan is enough: then all have their share by number and by weight, and
-        /// nothing moves any more.
+        /// Goal: whatever the partitions weigh, one plan is enough: then all have their share by
+        /// number and by weight, and nothing moves any more.
         #[test]
         fn one_plan_is_enough(urls in prop::collection::vec(0u64..5_000_000, 1..70), wanted in 1u16..5, later in 1u16..5) {
             let mut owners = Owners::new(urls.len() as u16, wanted);

@@ -1,9 +1,11 @@
 //! The directory of partitions: extendible hashing by the upper bits of a hash.
 //!
-//! Invariant: the partitions cover all hashes, each hash once; an id is never used again after its partition was split.
+//! Invariant: the partitions cover all hashes, each hash once; an id is never used again after its
+//! partition was split.
 //!
-//! Source: Fagin, Nievergelt, Pippenger and Strong 1979, with the upper bits in the place of the lower ones, so that a
-//! partition is one range of hashes. Instead of 2^(global depth) pointers it keeps one entry for each partition.
+//! Source: Fagin, Nievergelt, Pippenger and Strong 1979, with the upper bits in the place of the
+//! lower ones, so that a partition is one range of hashes. Instead of 2^(global depth) pointers it
+//! keeps one entry for each partition.
 
 use rhumb_url::hashes_of;
 use std::collections::BTreeMap;
@@ -53,36 +55,53 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory of a crawl that begins, with its partitions; 0 counts as 1. Their number is a power of two; another one
-    /// divides the hashes evenly, too.
+    /// The directory of a crawl that begins, with its partitions; 0 counts as 1. Their number is a
+    /// power of two; another one divides the hashes evenly, too.
     pub fn new(n_partitions: u16) -> Self {
         let n_partitions = n_partitions.max(1);
         let depth = n_partitions.ilog2();
-        let new = |partition| Given { hashes: hashes_of(partition, n_partitions), depth, is_split: false };
+        let new = |partition| Given {
+            hashes: hashes_of(partition, n_partitions),
+            depth,
+            is_split: false,
+        };
         let given: Vec<Given> = (0..n_partitions).map(new).collect();
-        let by_first = (0..).zip(&given).map(|(partition, of)| (*of.hashes.start(), partition)).collect();
+        let by_first = (0..)
+            .zip(&given)
+            .map(|(partition, of)| (*of.hashes.start(), partition))
+            .collect();
         Directory { by_first, given }
     }
 
     /// The partition of a hash.
     pub fn partition_of(&self, hash: u64) -> u16 {
-        self.by_first.range(..=hash).next_back().map_or(0, |(_, partition)| *partition)
+        self.by_first
+            .range(..=hash)
+            .next_back()
+            .map_or(0, |(_, partition)| *partition)
     }
 
     /// The hashes of a partition; none when it was split, or never given.
     pub fn hashes_of(&self, partition: u16) -> Option<RangeInclusive<u64>> {
-        let given = self.given.get(usize::from(partition)).filter(|given| !given.is_split);
+        let given = self
+            .given
+            .get(usize::from(partition))
+            .filter(|given| !given.is_split);
         given.map(|given| given.hashes.clone())
     }
 
     /// Says whether a hash is, or was before a split, in a partition.
     pub fn covers(&self, partition: u16, hash: u64) -> bool {
-        self.given.get(usize::from(partition)).is_some_and(|given| given.hashes.contains(&hash))
+        self.given
+            .get(usize::from(partition))
+            .is_some_and(|given| given.hashes.contains(&hash))
     }
 
     /// The local depth of a partition, also of one that was split; none when it was never given.
     pub fn depth_of(&self, partition: u16) -> Option<u32> {
-        self.given.get(usize::from(partition)).map(|given| given.depth)
+        self.given
+            .get(usize::from(partition))
+            .map(|given| given.depth)
     }
 
     /// How many ids were given.
@@ -91,7 +110,8 @@ impl Directory {
         self.given.len() as u16
     }
 
-    /// Splits a partition by the next bit. Returns its halves, the lower one first; both have new ids.
+    /// Splits a partition by the next bit. Returns its halves, the lower one first; both have new
+    /// ids.
     ///
     /// # Errors
     /// It cannot be split: why.
@@ -107,11 +127,16 @@ impl Directory {
         }
         let parent = &mut self.given[usize::from(partition)];
         parent.is_split = true;
-        let (depth, middle) = (parent.depth + 1, first + (last - first) / 2);
+        let depth = parent.depth + 1;
+        let middle = first + (last - first) / 2;
         let halves = [first..=middle, middle + 1..=last];
         for (id, hashes) in (next..).zip(halves) {
             self.by_first.insert(*hashes.start(), id);
-            self.given.push(Given { hashes, depth, is_split: false });
+            self.given.push(Given {
+                hashes,
+                depth,
+                is_split: false,
+            });
         }
         Ok([next, next + 1].map(|partition| Slice { partition, depth }))
     }
@@ -120,13 +145,22 @@ impl Directory {
     pub fn slices(&self) -> impl Iterator<Item = (Slice, RangeInclusive<u64>)> {
         self.by_first.values().map(|&partition| {
             let Given { hashes, depth, .. } = &self.given[usize::from(partition)];
-            (Slice { partition, depth: *depth }, hashes.clone())
+            (
+                Slice {
+                    partition,
+                    depth: *depth,
+                },
+                hashes.clone(),
+            )
         })
     }
 
     /// The largest local depth.
     pub fn global_depth(&self) -> u32 {
-        self.slices().map(|(slice, _)| slice.depth).max().unwrap_or(0)
+        self.slices()
+            .map(|(slice, _)| slice.depth)
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -150,14 +184,44 @@ mod tests {
     #[test]
     fn a_partition_splits_into_halves_with_new_ids_and_its_own_is_gone() {
         let mut directory = Directory::new(4);
-        assert_eq!((directory.partition_of(0), directory.partition_of(u64::MAX)), (0, 3));
+        assert_eq!(
+            (directory.partition_of(0), directory.partition_of(u64::MAX)),
+            (0, 3)
+        );
         let halves = directory.split(3).unwrap();
-        assert_eq!(halves.map(|half| (half.partition, half.depth)), [(4, 3), (5, 3)]);
-        assert_eq!((directory.partition_of(0b110 << 61), directory.partition_of(u64::MAX)), (4, 5));
-        assert_eq!((directory.split(3), directory.split(9)), (Err(NotSplit::Unknown), Err(NotSplit::Unknown)));
-        assert_eq!((directory.global_depth(), directory.ids(), directory.depth_of(3)), (3, 6, Some(2)));
-        assert!(directory.covers(3, u64::MAX) && directory.covers(5, u64::MAX) && !directory.covers(4, u64::MAX));
-        assert!(directory.hashes_of(3).is_none() && directory.hashes_of(6).is_none() && !directory.covers(6, 0));
+        assert_eq!(
+            halves.map(|half| (half.partition, half.depth)),
+            [(4, 3), (5, 3)]
+        );
+        assert_eq!(
+            (
+                directory.partition_of(0b110 << 61),
+                directory.partition_of(u64::MAX)
+            ),
+            (4, 5)
+        );
+        assert_eq!(
+            (directory.split(3), directory.split(9)),
+            (Err(NotSplit::Unknown), Err(NotSplit::Unknown))
+        );
+        assert_eq!(
+            (
+                directory.global_depth(),
+                directory.ids(),
+                directory.depth_of(3)
+            ),
+            (3, 6, Some(2))
+        );
+        assert!(
+            directory.covers(3, u64::MAX)
+                && directory.covers(5, u64::MAX)
+                && !directory.covers(4, u64::MAX)
+        );
+        assert!(
+            directory.hashes_of(3).is_none()
+                && directory.hashes_of(6).is_none()
+                && !directory.covers(6, 0)
+        );
         check(&directory);
     }
 
@@ -177,7 +241,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever is split, each hash is in the partition whose range has it, and no id comes twice.
+        /// Goal: whatever is split, each hash is in the partition whose range has it, and no id
+        /// comes twice.
         #[test]
         fn every_hash_has_one_partition(
             n in 1_u16..70, hashes in prop::collection::vec(any::<u64>(), 1..50), splits in prop::collection::vec(any::<u64>(), 0..60)
@@ -211,7 +276,10 @@ mod tests {
             let mut directory = Directory::new(partitions);
             directory.split(0).unwrap();
             for (_, hashes) in directory.slices() {
-                assert_eq!(u64::from(lane_of_hash(*hashes.start())), hashes.start() >> 61);
+                assert_eq!(
+                    u64::from(lane_of_hash(*hashes.start())),
+                    hashes.start() >> 61
+                );
             }
         }
     }

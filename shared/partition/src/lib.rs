@@ -2,13 +2,16 @@
 //!
 //! - [`Directory`]: from a hash to its partition, by extendible hashing;
 //! - [`plan`]: from a partition to its instance, in as few moves as possible;
-//! - [`Owners`]: from a partition to its instance as it is, what is on its way, and what has to move;
+//! - [`Owners`]: from a partition to its instance as it is, what is on its way, and what has to
+//!   move;
 //! - [`Split`]: a partition that became two;
 //! - [`Oversight`]: what an instance does about that, as time goes by.
 //!
-//! In: hashes, weights, instances. Out: ids of partitions, moves, owners. Nothing here knows a broker or a store.
+//! In: hashes, weights, instances. Out: ids of partitions, moves, owners. Nothing here knows a
+//! broker or a store.
 //!
-//! The partitions with which a directory begins are those of a crawl that begins ([`rhumb_url::partition_of`]).
+//! The partitions with which a directory begins are those of a crawl that begins
+//! ([`rhumb_url::partition_of`]).
 
 mod balance;
 mod directory;

@@ -1,7 +1,9 @@
-//! What an instance of a stage with state does about the table of its stage's owners, as it looks at it now and then.
+//! What an instance of a stage with state does about the table of its stage's owners, as it looks
+//! at it now and then.
 //!
-//! In: the table, which instances live, the time. Out: what is to be changed in the table; whether the instance is to have
-//! other partitions than it works with. Nothing is kept but since when receivers are away.
+//! In: the table, which instances live, the time. Out: what is to be changed in the table; whether
+//! the instance is to have other partitions than it works with. Nothing is kept but since when
+//! receivers are away.
 
 use super::owners::Owners;
 use std::collections::BTreeMap;
@@ -37,19 +39,36 @@ impl Oversight {
     }
 
     /// What an instance is to do about the table at a time.
-    pub fn due(&mut self, now: Duration, owners: &Owners, instance: u16, lives: impl Fn(u16) -> bool) -> Due {
+    pub fn due(
+        &mut self,
+        now: Duration,
+        owners: &Owners,
+        instance: u16,
+        lives: impl Fn(u16) -> bool,
+    ) -> Due {
         if owners.are_even() {
             self.away_since.clear();
             return Due::Nothing;
         }
-        let receivers: Vec<(u16, u16)> =
-            owners.leaving(instance).into_iter().chain(owners.given_by(instance)).collect();
-        self.away_since.retain(|away, _| receivers.iter().any(|(_, to)| to == away) && !lives(*away));
+        let receivers: Vec<(u16, u16)> = owners
+            .leaving(instance)
+            .into_iter()
+            .chain(owners.given_by(instance))
+            .collect();
+        self.away_since
+            .retain(|away, _| receivers.iter().any(|(_, to)| to == away) && !lives(*away));
         for (_, to) in receivers.iter().filter(|(_, to)| !lives(*to)) {
             self.away_since.entry(*to).or_insert(now);
         }
-        let has_gone = |to: u16| self.away_since.get(&to).is_some_and(|&since| now - since > RECEIVER_AWAY_MAX);
-        let kept: Vec<(u16, u16)> = receivers.into_iter().filter(|(_, to)| has_gone(*to)).collect();
+        let has_gone = |to: u16| {
+            self.away_since
+                .get(&to)
+                .is_some_and(|&since| now - since > RECEIVER_AWAY_MAX)
+        };
+        let kept: Vec<(u16, u16)> = receivers
+            .into_iter()
+            .filter(|(_, to)| has_gone(*to))
+            .collect();
         match (kept.is_empty(), owners.moving()) {
             (false, _) => Due::Keep(kept),
             (true, 0) => Due::Plan,
@@ -81,8 +100,9 @@ pub struct Ready {
     pub to_take: Vec<(u16, u64)>,
 }
 
-/// Says whether an instance that works with these partitions is to have others. `ready_since`: since when some are ready;
-/// others that are on their way come and go with them, unless that takes long.
+/// Says whether an instance that works with these partitions is to have others. `ready_since`:
+/// since when some are ready; others that are on their way come and go with them, unless that takes
+/// long.
 pub fn is_to_have_others(
     now: Duration,
     owners: &Owners,
@@ -91,11 +111,20 @@ pub fn is_to_have_others(
     ready: &Ready,
     ready_since: &mut Option<Duration>,
 ) -> bool {
-    let (leaving, coming, given) = (owners.leaving(instance), owners.coming_to(instance), owners.given_to(instance));
+    let leaving = owners.leaving(instance);
+    let coming = owners.coming_to(instance);
+    let given = owners.given_to(instance);
     let is_copied = |(partition, copy): &&(u16, u64)| owners.copy(*partition) == Some(*copy);
-    let gives =
-        ready.to_give.iter().filter(is_copied).filter(|(of, _)| leaving.iter().any(|(leaving, _)| leaving == of));
-    let takes = ready.to_take.iter().filter(is_copied).filter(|(of, _)| given.contains(of));
+    let gives = ready
+        .to_give
+        .iter()
+        .filter(is_copied)
+        .filter(|(of, _)| leaving.iter().any(|(leaving, _)| leaving == of));
+    let takes = ready
+        .to_take
+        .iter()
+        .filter(is_copied)
+        .filter(|(of, _)| given.contains(of));
     let n_ready = gives.count() + takes.count();
     let moves = if n_ready == 0 {
         *ready_since = None;
@@ -117,21 +146,38 @@ mod tests {
 
     #[test]
     fn what_was_to_go_to_one_that_has_gone_is_kept() {
-        let (mut owners, mut oversight) = (Owners::new(2, 1), Oversight::default());
+        let mut owners = Owners::new(2, 1);
+        let mut oversight = Oversight::default();
         assert_eq!(oversight.due(at(0), &owners, 0, |_| true), Due::Nothing);
         owners.wanted = 2;
         let due = oversight.due(at(1), &owners, 0, |_| true);
-        assert!(due == Due::Plan && due.change(&mut owners, 0, |_| true) && !due.change(&mut owners, 0, |_| true));
+        assert!(
+            due == Due::Plan
+                && due.change(&mut owners, 0, |_| true)
+                && !due.change(&mut owners, 0, |_| true)
+        );
         let gone = |instance| instance == 0;
         let leaving = owners.leaving(0);
         for second in [5, 15] {
-            assert_eq!(oversight.due(at(second), &owners, 0, gone), Due::Nothing, "{second}");
+            assert_eq!(
+                oversight.due(at(second), &owners, 0, gone),
+                Due::Nothing,
+                "{second}"
+            );
         }
-        assert_eq!(oversight.due(at(15), &owners, 0, |_| true), Due::Nothing, "it is back");
+        assert_eq!(
+            oversight.due(at(15), &owners, 0, |_| true),
+            Due::Nothing,
+            "it is back"
+        );
         assert_eq!(oversight.due(at(16), &owners, 0, gone), Due::Nothing);
         let due = oversight.due(at(27), &owners, 0, gone);
         assert_eq!(due, Due::Keep(leaving));
-        assert!(due.change(&mut owners, 0, gone) && owners.moving() == 0 && !due.change(&mut owners, 0, gone));
+        assert!(
+            due.change(&mut owners, 0, gone)
+                && owners.moving() == 0
+                && !due.change(&mut owners, 0, gone)
+        );
     }
 
     #[test]
@@ -139,31 +185,71 @@ mod tests {
         let mut owners = Owners::new(2, 1);
         owners.wanted = 2;
         assert!(owners.send(0, 1) && owners.send(1, 1));
-        let (mut since, mut giver, mut taker) = (None, Ready::default(), Ready::default());
+        let mut since = None;
+        let mut giver = Ready::default();
+        let mut taker = Ready::default();
         let nothing = |owners: &Owners, since: &mut Option<Duration>| {
             !is_to_have_others(at(0), owners, 0, &[0, 1], &Ready::default(), since)
         };
         assert!(nothing(&owners, &mut since), "it has sent nothing");
         giver.to_give = vec![(0, 7)];
-        assert!(!is_to_have_others(at(0), &owners, 0, &[0, 1], &giver, &mut since), "the other has no copy");
+        assert!(
+            !is_to_have_others(at(0), &owners, 0, &[0, 1], &giver, &mut since),
+            "the other has no copy"
+        );
         assert!(owners.copied(0, 1, 7, 1));
-        assert!(!is_to_have_others(at(1), &owners, 0, &[0, 1], &giver, &mut since), "another one leaves, too");
-        assert!(is_to_have_others(at(5), &owners, 0, &[0, 1], &giver, &mut since), "that takes its time");
+        assert!(
+            !is_to_have_others(at(1), &owners, 0, &[0, 1], &giver, &mut since),
+            "another one leaves, too"
+        );
+        assert!(
+            is_to_have_others(at(5), &owners, 0, &[0, 1], &giver, &mut since),
+            "that takes its time"
+        );
         assert!(nothing(&owners, &mut since) && since.is_none());
         giver.to_give.push((1, 7));
         assert!(owners.copied(1, 1, 7, 1));
-        assert!(is_to_have_others(at(1), &owners, 0, &[0, 1], &giver, &mut since));
+        assert!(is_to_have_others(
+            at(1),
+            &owners,
+            0,
+            &[0, 1],
+            &giver,
+            &mut since
+        ));
         assert!(owners.give(0, 7, 0));
-        assert!(is_to_have_others(at(1), &owners, 0, &[0, 1], &Ready::default(), &mut None), "one was given");
+        assert!(
+            is_to_have_others(at(1), &owners, 0, &[0, 1], &Ready::default(), &mut None),
+            "one was given"
+        );
         since = None;
         taker.to_take = vec![(0, 6)];
-        assert!(!is_to_have_others(at(1), &owners, 1, &[], &taker, &mut since), "it has another copy than was given");
+        assert!(
+            !is_to_have_others(at(1), &owners, 1, &[], &taker, &mut since),
+            "it has another copy than was given"
+        );
         taker.to_take = vec![(0, 7)];
-        assert!(!is_to_have_others(at(1), &owners, 1, &[], &taker, &mut since));
+        assert!(!is_to_have_others(
+            at(1),
+            &owners,
+            1,
+            &[],
+            &taker,
+            &mut since
+        ));
         assert!(owners.give(1, 7, 0));
         taker.to_take.push((1, 7));
-        assert!(is_to_have_others(at(1), &owners, 1, &[], &taker, &mut since));
+        assert!(is_to_have_others(
+            at(1),
+            &owners,
+            1,
+            &[],
+            &taker,
+            &mut since
+        ));
         assert!(owners.take(0, 1, 1) && owners.take(1, 1, 1));
-        assert!(!is_to_have_others(at(1), &owners, 1, &[0, 1], &taker, &mut since) && since.is_none());
+        assert!(
+            !is_to_have_others(at(1), &owners, 1, &[0, 1], &taker, &mut since) && since.is_none()
+        );
     }
 }

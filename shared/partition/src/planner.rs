@@ -1,12 +1,15 @@
 //! The planner: which instance owns which partition, as instances come and go.
 //!
-//! In: the partitions with their weights and owners, and the instances that there are to be. Out: moves.
+//! In: the partitions with their weights and owners, and the instances that there are to be. Out:
+//! moves.
 //!
-//! Invariants, when the moves are done: every partition has one of the instances; their numbers of partitions differ by one
-//! at most; no instance's weight is above its share by more than its heaviest partition; and there is nothing more to move.
+//! Invariants, when the moves are done: every partition has one of the instances; their numbers of
+//! partitions differ by one at most; no instance's weight is above its share by more than its
+//! heaviest partition; and there is nothing more to move.
 //!
-//! Partitions move only from an instance that goes or has too many, and change places only where weights demand it. So an
-//! instance that joins n others gets about 1/(n+1) of all, and nothing moves among those.
+//! Partitions move only from an instance that goes or has too many, and change places only where
+//! weights demand it. So an instance that joins n others gets about 1/(n+1) of all, and nothing
+//! moves among those.
 
 use std::cmp::Reverse;
 
@@ -15,7 +18,8 @@ use std::cmp::Reverse;
 pub struct Held {
     /// Its id.
     pub partition: u16,
-    /// What it costs its owner: URLs, bytes or busy time. Any unit, as long as it is one for all; not negative.
+    /// What it costs its owner: URLs, bytes or busy time. Any unit, as long as it is one for all;
+    /// not negative.
     pub weight: f64,
     /// Grows with its moves: of those that may go, one that has moved least does.
     pub moved: u64,
@@ -43,8 +47,8 @@ struct Instance {
     room: usize,
 }
 
-/// Plans the moves after which `instances` own all partitions. With more instances than partitions the last ones get none;
-/// without instances nothing moves.
+/// Plans the moves after which `instances` own all partitions. With more instances than partitions
+/// the last ones get none; without instances nothing moves.
 pub fn plan(partitions: &[Held], instances: &[u16]) -> Vec<Move> {
     if instances.is_empty() {
         return Vec::new();
@@ -67,11 +71,19 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     fn new(partitions: &'a [Held], instances: &[u16]) -> Self {
-        let new = |&number: &u16| Instance { number, held: Vec::new(), weight: 0.0, room: 0 };
+        let new = |&number: &u16| Instance {
+            number,
+            held: Vec::new(),
+            weight: 0.0,
+            room: 0,
+        };
         let mut instances: Vec<Instance> = instances.iter().map(new).collect();
         let mut homeless = Vec::new();
         for (place, held) in partitions.iter().enumerate() {
-            match instances.iter_mut().find(|instance| Some(instance.number) == held.owner) {
+            match instances
+                .iter_mut()
+                .find(|instance| Some(instance.number) == held.owner)
+            {
                 Some(owner) => {
                     owner.held.push(place);
                     owner.weight += held.weight;
@@ -81,12 +93,18 @@ impl<'a> Plan<'a> {
         }
         // Who has most keeps most: so the fewest move.
         instances.sort_by_key(|instance| (Reverse(instance.held.len()), instance.number));
-        let (each, over) = (partitions.len() / instances.len(), partitions.len() % instances.len());
+        let each = partitions.len() / instances.len();
+        let over = partitions.len() % instances.len();
         for (place, instance) in instances.iter_mut().enumerate() {
             instance.room = each + usize::from(place < over);
         }
         let share = partitions.iter().map(|held| held.weight).sum::<f64>() / instances.len() as f64;
-        Plan { partitions, instances, homeless, share }
+        Plan {
+            partitions,
+            instances,
+            homeless,
+            share,
+        }
     }
 
     /// Takes partitions from those that have too many, so that the rest weighs about a share.
@@ -96,9 +114,10 @@ impl<'a> Plan<'a> {
                 let wanted = (instance.weight - self.share) / left as f64;
                 let off = |&place: &usize| (self.partitions[place].weight - wanted).abs();
                 let moved = |&place: &usize| self.partitions[place].moved;
-                let goes_first = |a: &usize, b: &usize| moved(a).cmp(&moved(b)).then(off(a).total_cmp(&off(b)));
-                let nearest =
-                    (0..instance.held.len()).min_by(|&a, &b| goes_first(&instance.held[a], &instance.held[b]));
+                let goes_first =
+                    |a: &usize, b: &usize| moved(a).cmp(&moved(b)).then(off(a).total_cmp(&off(b)));
+                let nearest = (0..instance.held.len())
+                    .min_by(|&a, &b| goes_first(&instance.held[a], &instance.held[b]));
                 if let Some(nearest) = nearest {
                     let place = instance.held.remove(nearest);
                     instance.weight -= self.partitions[place].weight;
@@ -111,9 +130,13 @@ impl<'a> Plan<'a> {
     /// Gives partitions without an instance to the lightest with room, the heaviest first.
     fn place(&mut self) {
         let weight = |place: &usize| self.partitions[*place].weight;
-        self.homeless.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.cmp(b)));
+        self.homeless
+            .sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.cmp(b)));
         for place in self.homeless.drain(..) {
-            let with_room = self.instances.iter_mut().filter(|instance| instance.held.len() < instance.room);
+            let with_room = self
+                .instances
+                .iter_mut()
+                .filter(|instance| instance.held.len() < instance.room);
             if let Some(lightest) = with_room.min_by(|a, b| a.weight.total_cmp(&b.weight)) {
                 lightest.held.push(place);
                 lightest.weight += self.partitions[place].weight;
@@ -121,17 +144,20 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Lets partitions change places until no instance is above its share by more than its heaviest partition. Each change
-    /// brings two instances nearer to each other, so there is a last one.
+    /// Lets partitions change places until no instance is above its share by more than its heaviest
+    /// partition. Each change brings two instances nearer to each other, so there is a last one.
     fn even_out(&mut self) {
         while let Some((from, to)) = self.uneven() {
             let difference = self.instances[from].weight - self.instances[to].weight;
-            let Some((given, taken)) = self.exchange(from, to, difference) else { return };
+            let Some((given, taken)) = self.exchange(from, to, difference) else {
+                return;
+            };
             let given = self.instances[from].held.remove(given);
             let taken = taken.map(|taken| self.instances[to].held.remove(taken));
             self.instances[to].held.push(given);
             self.instances[from].held.extend(taken);
-            let by = self.partitions[given].weight - taken.map_or(0.0, |taken| self.partitions[taken].weight);
+            let by = self.partitions[given].weight
+                - taken.map_or(0.0, |taken| self.partitions[taken].weight);
             self.instances[from].weight -= by;
             self.instances[to].weight += by;
         }
@@ -140,19 +166,30 @@ impl<'a> Plan<'a> {
     /// An instance that is too far above its share, and the lightest one.
     fn uneven(&self) -> Option<(usize, usize)> {
         let is_above = |instance: &Instance| {
-            let heaviest = instance.held.iter().map(|&place| self.partitions[place].weight).fold(0.0, f64::max);
+            let heaviest = instance
+                .held
+                .iter()
+                .map(|&place| self.partitions[place].weight)
+                .fold(0.0, f64::max);
             // Sums of the same weights in another order may differ by a rounding.
             instance.weight > (self.share + heaviest) * (1.0 + 1e-9)
         };
-        let by_weight = |a: &usize, b: &usize| self.instances[*a].weight.total_cmp(&self.instances[*b].weight);
-        let from = (0..self.instances.len()).filter(|&place| is_above(&self.instances[place])).max_by(by_weight)?;
+        let by_weight = |a: &usize, b: &usize| {
+            self.instances[*a]
+                .weight
+                .total_cmp(&self.instances[*b].weight)
+        };
+        let from = (0..self.instances.len())
+            .filter(|&place| is_above(&self.instances[place]))
+            .max_by(by_weight)?;
         Some((from, (0..self.instances.len()).min_by(by_weight)?))
     }
 
-    /// What one instance gives another, and gets for it (nothing when it has more partitions), so that they come nearest to
-    /// each other; none when nothing brings them nearer.
+    /// What one instance gives another, and gets for it (nothing when it has more partitions), so
+    /// that they come nearest to each other; none when nothing brings them nearer.
     fn exchange(&self, from: usize, to: usize, difference: f64) -> Option<(usize, Option<usize>)> {
-        let (from, to) = (&self.instances[from].held, &self.instances[to].held);
+        let from = &self.instances[from].held;
+        let to = &self.instances[to].held;
         let weight = |place: usize| self.partitions[place].weight;
         let nothing = (from.len() > to.len()).then_some(None);
         let mut best = None;
@@ -173,8 +210,15 @@ impl<'a> Plan<'a> {
     fn moves(self) -> Vec<Move> {
         let mut moves = Vec::new();
         for Instance { number, held, .. } in &self.instances {
-            let moved = held.iter().map(|&place| &self.partitions[place]).filter(|held| held.owner != Some(*number));
-            moves.extend(moved.map(|held| Move { partition: held.partition, from: held.owner, to: *number }));
+            let moved = held
+                .iter()
+                .map(|&place| &self.partitions[place])
+                .filter(|held| held.owner != Some(*number));
+            moves.extend(moved.map(|held| Move {
+                partition: held.partition,
+                from: held.owner,
+                to: *number,
+            }));
         }
         moves.sort_by_key(|moved| moved.partition);
         moves
@@ -187,12 +231,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn even(n: u16, owner: impl Fn(u16) -> Option<u16>) -> Vec<Held> {
-        (0..n).map(|partition| Held { partition, weight: 1.0, moved: 0, owner: owner(partition) }).collect()
+        (0..n)
+            .map(|partition| Held {
+                partition,
+                weight: 1.0,
+                moved: 0,
+                owner: owner(partition),
+            })
+            .collect()
     }
 
     fn carry_out(partitions: &mut [Held], moves: &[Move]) {
         for moved in moves {
-            let held = partitions.iter_mut().find(|held| held.partition == moved.partition).unwrap();
+            let held = partitions
+                .iter_mut()
+                .find(|held| held.partition == moved.partition)
+                .unwrap();
             assert_eq!(held.owner, moved.from);
             held.owner = Some(moved.to);
         }
@@ -212,16 +266,24 @@ mod tests {
 
     #[test]
     fn nobody_moves_without_a_reason_and_surplus_instances_get_nothing() {
-        assert_eq!(plan(&even(64, |partition| Some(partition / 16)), &[3, 1, 2, 0]), []);
+        assert_eq!(
+            plan(&even(64, |partition| Some(partition / 16)), &[3, 1, 2, 0]),
+            []
+        );
         assert_eq!(plan(&even(64, |_| Some(0)), &[]), []);
         let moves = plan(&even(2, |_| None), &[0, 1, 2, 3]);
-        assert_eq!(moves.iter().map(|moved| moved.to).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(
+            moves.iter().map(|moved| moved.to).collect::<Vec<_>>(),
+            [0, 1]
+        );
     }
 
     #[test]
     fn weights_that_grew_apart_are_evened_out_by_changing_places() {
         let mut partitions = even(8, |partition| Some(partition / 4));
-        partitions[..4].iter_mut().for_each(|held| held.weight = 9.0);
+        partitions[..4]
+            .iter_mut()
+            .for_each(|held| held.weight = 9.0);
         let moves = plan(&partitions, &[0, 1]);
         assert_eq!(moves.len(), 2, "one for one: {moves:?}");
         carry_out(&mut partitions, &moves);

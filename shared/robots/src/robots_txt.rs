@@ -1,15 +1,17 @@
 //! robots.txt by RFC 9309: what our crawler may fetch from a server.
 //!
-//! In: the body of a robots.txt and our product token; out: a verdict for each path, the Crawl-delay and the sitemaps.
-//! Only what applies to us is kept: the rules of the groups that name our product token, merged, or of the `*` groups
-//! when none does (2.2.1).
+//! In: the body of a robots.txt and our product token; out: a verdict for each path, the
+//! Crawl-delay and the sitemaps. Only what applies to us is kept: the rules of the groups that name
+//! our product token, merged, or of the `*` groups when none does (2.2.1).
 //!
-//! Invariants: no input makes parsing or matching panic; a verdict costs time linear in rules and path, wildcards
-//! included. A line that is neither a record nor one of the common misspellings is skipped (2.2).
+//! Invariants: no input makes parsing or matching panic; a verdict costs time linear in rules and
+//! path, wildcards included. A line that is neither a record nor one of the common misspellings is
+//! skipped (2.2).
 //!
-//! Comparison (2.2.2): octets outside unreserved characters count as percent-encoded on both sides, escaped
-//! unreserved ones as decoded; `/`, `?`, `&`, `=` and `+` stay apart from their escapes, because they separate. In
-//! the query a `/` separates nothing, so there a slash and its escape are one, as in the RFC's example.
+//! Comparison (2.2.2): octets outside unreserved characters count as percent-encoded on both sides,
+//! escaped unreserved ones as decoded; `/`, `?`, `&`, `=` and `+` stay apart from their escapes,
+//! because they separate. In the query a `/` separates nothing, so there a slash and its escape are
+//! one, as in the RFC's example.
 
 use crate::product_token;
 use encoding_rs::Encoding;
@@ -26,8 +28,8 @@ pub const SITEMAPS_MAX: usize = 1_000;
 /// What a robots.txt says to our crawler.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Robots {
-    /// A rule a line, the most specific first, `allow` before `disallow` where they tie: `+` or `-`, then the
-    /// pattern, normalised, in which `*` and a final `$` are the special characters.
+    /// A rule a line, the most specific first, `allow` before `disallow` where they tie: `+` or
+    /// `-`, then the pattern, normalised, in which `*` and a final `$` are the special characters.
     rules: String,
     crawl_delay_ms: Option<u32>,
     sitemaps: Vec<String>,
@@ -38,8 +40,9 @@ pub struct Robots {
 impl Robots {
     /// Reads a robots.txt as the crawler with this product token has to.
     ///
-    /// At most `BYTES_MAX` bytes are read; the line that this cuts is dropped, for half a path would forbid more
-    /// than was meant. The text may be UTF-8 or, behind a byte order mark, UTF-16.
+    /// At most `BYTES_MAX` bytes are read; the line that this cuts is dropped, for half a path
+    /// would forbid more than was meant. The text may be UTF-8 or, behind a byte order mark,
+    /// UTF-16.
     pub fn parse(body: &[u8], product_token: &str) -> Robots {
         let mut reader = Reader::new(product_token.as_bytes());
         for line in text_of(body).split(|byte| matches!(byte, b'\r' | b'\n')) {
@@ -52,18 +55,27 @@ impl Robots {
 
     /// What holds when there is no robots.txt (RFC 9309, 2.3.1.3).
     pub fn allow_all() -> Robots {
-        Robots { rules: String::new(), crawl_delay_ms: None, sitemaps: Vec::new(), sitemaps_left_out: 0 }
+        Robots {
+            rules: String::new(),
+            crawl_delay_ms: None,
+            sitemaps: Vec::new(),
+            sitemaps_left_out: 0,
+        }
     }
 
     /// What holds while robots.txt cannot be reached (RFC 9309, 2.3.1.4).
     pub fn disallow_all() -> Robots {
-        Robots { rules: "-/\n".to_owned(), ..Robots::allow_all() }
+        Robots {
+            rules: "-/\n".to_owned(),
+            ..Robots::allow_all()
+        }
     }
 
-    /// Returns whether our agent may fetch the path with its query, as [`rhumb_url::path_of`] gives it.
+    /// Returns whether our agent may fetch the path with its query, as [`rhumb_url::path_of`] gives
+    /// it.
     ///
-    /// The most specific rule that matches decides, the one with the most octets; `allow` wins ties, and what no
-    /// rule matches is allowed (2.2.2). `/robots.txt` itself always is.
+    /// The most specific rule that matches decides, the one with the most octets; `allow` wins
+    /// ties, and what no rule matches is allowed (2.2.2). `/robots.txt` itself always is.
     pub fn allows(&self, path_and_query: &str) -> bool {
         if self.rules.is_empty() {
             return true;
@@ -82,10 +94,11 @@ impl Robots {
         true
     }
 
-    /// The wait between two contacts that the server asks for; not part of the RFC, but widely used. Where our groups
-    /// give several, it is the longest.
+    /// The wait between two contacts that the server asks for; not part of the RFC, but widely
+    /// used. Where our groups give several, it is the longest.
     pub fn crawl_delay(&self) -> Option<Duration> {
-        self.crawl_delay_ms.map(|ms| Duration::from_millis(u64::from(ms)))
+        self.crawl_delay_ms
+            .map(|ms| Duration::from_millis(u64::from(ms)))
     }
 
     /// The rules for our agent, the most specific first: `+` (allowed) or `-`, then the pattern.
@@ -95,12 +108,16 @@ impl Robots {
 
     /// Bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
-        let sitemaps: usize = self.sitemaps.iter().map(|sitemap| size_of::<String>() + sitemap.len()).sum();
+        let sitemaps: usize = self
+            .sitemaps
+            .iter()
+            .map(|sitemap| size_of::<String>() + sitemap.len())
+            .sum();
         size_of::<Robots>() + self.rules.len() + sitemaps
     }
 
-    /// The sitemaps, each once, in the order and spelling of the file: absolute as a rule, relative at times. At most
-    /// `SITEMAPS_MAX`. They belong to no group (2.2.4).
+    /// The sitemaps, each once, in the order and spelling of the file: absolute as a rule, relative
+    /// at times. At most `SITEMAPS_MAX`. They belong to no group (2.2.4).
     pub fn sitemaps(&self) -> &[String] {
         &self.sitemaps
     }
@@ -118,7 +135,9 @@ fn text_of(body: &[u8]) -> Cow<'_, [u8]> {
     let is_cut = body.len() >= BYTES_MAX;
     let body = &body[..body.len().min(BYTES_MAX)];
     let mut text = match Encoding::for_bom(body) {
-        Some((encoding, mark_bytes)) if encoding == encoding_rs::UTF_8 => Cow::Borrowed(&body[mark_bytes..]),
+        Some((encoding, mark_bytes)) if encoding == encoding_rs::UTF_8 => {
+            Cow::Borrowed(&body[mark_bytes..])
+        }
         Some((encoding, mark_bytes)) => {
             let (text, _) = encoding.decode_without_bom_handling(&body[mark_bytes..]);
             Cow::Owned(text.into_owned().into_bytes())
@@ -126,7 +145,10 @@ fn text_of(body: &[u8]) -> Cow<'_, [u8]> {
         None => Cow::Borrowed(body),
     };
     if is_cut {
-        let whole_lines = text.iter().rposition(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(0);
+        let whole_lines = text
+            .iter()
+            .rposition(|byte| matches!(byte, b'\r' | b'\n'))
+            .unwrap_or(0);
         match &mut text {
             Cow::Borrowed(bytes) => *bytes = &bytes[..whole_lines],
             Cow::Owned(bytes) => bytes.truncate(whole_lines),
@@ -144,18 +166,32 @@ enum Record {
     Sitemap,
 }
 
-/// Keys in lower case. Besides the RFC's, misspellings that are frequent enough for the large search engines to
-/// accept them: what their authors meant is beyond doubt.
+/// Keys in lower case. Besides the RFC's, misspellings that are frequent enough for the large
+/// search engines to accept them: what their authors meant is beyond doubt.
 const KEYS: &[(Record, &[&str])] = &[
-    (Record::UserAgent, &["user-agent", "useragent", "user agent", "useg-agent"]),
+    (
+        Record::UserAgent,
+        &["user-agent", "useragent", "user agent", "useg-agent"],
+    ),
     (Record::Allow, &["allow"]),
-    (Record::Disallow, &["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw", "desallow"]),
+    (
+        Record::Disallow,
+        &[
+            "disallow",
+            "dissallow",
+            "dissalow",
+            "disalow",
+            "diasllow",
+            "disallaw",
+            "desallow",
+        ],
+    ),
     (Record::CrawlDelay, &["crawl-delay", "crawldelay"]),
     (Record::Sitemap, &["sitemap", "site-map"]),
 ];
 
-/// Record and value of a line; `None` for blank lines, comments and what we do not know. Where the colon is
-/// missing, white space may stand for it if the line is two words.
+/// Record and value of a line; `None` for blank lines, comments and what we do not know. Where the
+/// colon is missing, white space may stand for it if the line is two words.
 fn record_of(line: &[u8]) -> Option<(Record, &[u8])> {
     let line = line.split(|&byte| byte == b'#').next()?.trim_ascii();
     let (key, value) = match line.iter().position(|&byte| byte == b':') {
@@ -171,7 +207,9 @@ fn record_of(line: &[u8]) -> Option<(Record, &[u8])> {
     };
     let key = key.trim_ascii_end();
     let is_key = |known: &&str| known.as_bytes().eq_ignore_ascii_case(key);
-    let (record, _) = KEYS.iter().find(|(_, spellings)| spellings.iter().any(is_key))?;
+    let (record, _) = KEYS
+        .iter()
+        .find(|(_, spellings)| spellings.iter().any(is_key))?;
     Some((*record, value.trim_ascii()))
 }
 
@@ -199,8 +237,8 @@ struct Reader<'a> {
     token: &'a [u8],
     ours: Group,
     everyones: Group,
-    /// Says whether the last allow, disallow or user-agent line was a user-agent line: the next one then joins the same
-    /// group. Other records do not end a group (2.2.4).
+    /// Says whether the last allow, disallow or user-agent line was a user-agent line: the next one
+    /// then joins the same group. Other records do not end a group (2.2.4).
     in_header: bool,
     sitemaps: Vec<String>,
     sitemaps_left_out: u32,
@@ -208,8 +246,16 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(token: &'a [u8]) -> Self {
-        let (ours, everyones) = (Group::default(), Group::default());
-        Reader { token, ours, everyones, in_header: false, sitemaps: Vec::new(), sitemaps_left_out: 0 }
+        let ours = Group::default();
+        let everyones = Group::default();
+        Reader {
+            token,
+            ours,
+            everyones,
+            in_header: false,
+            sitemaps: Vec::new(),
+            sitemaps_left_out: 0,
+        }
     }
 
     fn read(&mut self, record: Record, value: &[u8]) {
@@ -230,7 +276,9 @@ impl<'a> Reader<'a> {
         self.in_header = true;
         let named = if matches!(agent, [b'*'] | [b'*', b' ' | b'\t', ..]) {
             &mut self.everyones
-        } else if !self.token.is_empty() && product_token::at_start_of(agent).eq_ignore_ascii_case(self.token) {
+        } else if !self.token.is_empty()
+            && product_token::at_start_of(agent).eq_ignore_ascii_case(self.token)
+        {
             &mut self.ours
         } else {
             return;
@@ -241,21 +289,28 @@ impl<'a> Reader<'a> {
 
     fn rule(&mut self, allow: bool, pattern: &[u8]) {
         self.in_header = false;
-        // an empty pattern matches nothing; one that starts otherwise is not in the grammar (2.2) and cannot match
+        // an empty pattern matches nothing; one that starts otherwise is not in the grammar (2.2)
+        // and cannot match
         if !matches!(pattern.first(), Some(b'/' | b'*')) {
             return;
         }
         for group in [&mut self.ours, &mut self.everyones] {
             if group.is_open {
                 let (pattern, octets) = normalised_pattern(pattern);
-                group.rules.push(Rule { octets, allow, pattern });
+                group.rules.push(Rule {
+                    octets,
+                    allow,
+                    pattern,
+                });
             }
         }
     }
 
     /// Applies to the agents named so far, also when more follow in the same header.
     fn crawl_delay(&mut self, value: &[u8]) {
-        let Some(ms) = milliseconds(value) else { return };
+        let Some(ms) = milliseconds(value) else {
+            return;
+        };
         for group in [&mut self.ours, &mut self.everyones] {
             if group.is_open {
                 group.crawl_delay_ms = group.crawl_delay_ms.max(Some(ms));
@@ -279,13 +334,20 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(self) -> Robots {
-        let mut group = if self.ours.exists { self.ours } else { self.everyones };
+        let mut group = if self.ours.exists {
+            self.ours
+        } else {
+            self.everyones
+        };
         group.rules.sort_unstable_by(|a, b| {
             let key = |rule: &Rule| (Reverse(rule.octets), Reverse(rule.allow));
             key(a).cmp(&key(b)).then_with(|| a.pattern.cmp(&b.pattern))
         });
-        group.rules.dedup_by(|a, b| a.allow == b.allow && a.pattern == b.pattern);
-        let mut rules = String::with_capacity(group.rules.iter().map(|rule| rule.pattern.len() + 2).sum());
+        group
+            .rules
+            .dedup_by(|a, b| a.allow == b.allow && a.pattern == b.pattern);
+        let mut rules =
+            String::with_capacity(group.rules.iter().map(|rule| rule.pattern.len() + 2).sum());
         for rule in &group.rules {
             rules.push(if rule.allow { '+' } else { '-' });
             rules.push_str(&rule.pattern);
@@ -300,10 +362,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Milliseconds of a number of seconds such as `5`, `0.5`; saturates. Signs, exponents and units are garbage.
+/// Milliseconds of a number of seconds such as `5`, `0.5`; saturates. Signs, exponents and units
+/// are garbage.
 fn milliseconds(seconds: &[u8]) -> Option<u32> {
-    let is_number = seconds.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-    let seconds: f64 = std::str::from_utf8(seconds).ok().filter(|_| is_number)?.parse().ok()?;
+    let is_number = seconds
+        .iter()
+        .all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    let seconds: f64 = std::str::from_utf8(seconds)
+        .ok()
+        .filter(|_| is_number)?
+        .parse()
+        .ok()?;
     Some((seconds * 1_000.0).round() as u32)
 }
 
@@ -311,7 +380,8 @@ fn milliseconds(seconds: &[u8]) -> Option<u32> {
 
 /// A pattern ready for [`matches`], and its octets: how specific it is.
 ///
-/// An octet is a byte as written or the escape it needs outside ASCII, so that `ツ` and `%E3%83%84` weigh the same.
+/// An octet is a byte as written or the escape it needs outside ASCII, so that `ツ` and `%E3%83%84`
+/// weigh the same.
 fn normalised_pattern(pattern: &[u8]) -> (String, usize) {
     let (pattern, end) = match pattern.strip_suffix(b"$") {
         Some(pattern) => (pattern, "$"),
@@ -352,12 +422,19 @@ fn push_normalised(out: &mut String, text: &[u8]) -> usize {
         let byte = escaped.unwrap_or(byte);
         at += if escaped.is_some() { 3 } else { 1 };
         // an escaped separator stays escaped
-        let is_plain = if escaped.is_some() { is_unreserved(byte) } else { is_kept(byte) };
+        let is_plain = if escaped.is_some() {
+            is_unreserved(byte)
+        } else {
+            is_kept(byte)
+        };
         if is_plain {
             out.push(char::from(byte));
         } else {
             const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-            let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0x0f)]];
+            let digits = [
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 0x0f)],
+            ];
             out.extend(['%', char::from(digits[0]), char::from(digits[1])]);
         }
         let was_escape = !is_plain && (escaped.is_some() || !byte.is_ascii());
@@ -368,7 +445,9 @@ fn push_normalised(out: &mut String, text: &[u8]) -> usize {
 
 /// The byte that an escape at the start of the text stands for.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
-    let &[b'%', high, low, ..] = text else { return None };
+    let &[b'%', high, low, ..] = text else {
+        return None;
+    };
     let digit = |byte: u8| char::from(byte).to_digit(16);
     // two hexadecimal digits always fit
     Some((digit(high)? * 16 + digit(low)?) as u8)
@@ -382,10 +461,13 @@ fn is_kept(byte: u8) -> bool {
     is_unreserved(byte) || matches!(byte, b'/' | b'?' | b'&' | b'=' | b'+')
 }
 
-/// The path in each spelling of the slashes in its query: as it is, all raw, all escaped. A rule matches if it matches
-/// one of them; which slashes of a pattern lie in the query cannot be told when it has wildcards.
+/// The path in each spelling of the slashes in its query: as it is, all raw, all escaped. A rule
+/// matches if it matches one of them; which slashes of a pattern lie in the query cannot be told
+/// when it has wildcards.
 fn spellings(path: Cow<'_, str>) -> Vec<Cow<'_, str>> {
-    let Some((before, query)) = path.split_once('?').filter(|(_, query)| query.contains('/') || query.contains("%2F"))
+    let Some((before, query)) = path
+        .split_once('?')
+        .filter(|(_, query)| query.contains('/') || query.contains("%2F"))
     else {
         return vec![path];
     };
@@ -394,19 +476,27 @@ fn spellings(path: Cow<'_, str>) -> Vec<Cow<'_, str>> {
     vec![path, raw.into(), escaped.into()]
 }
 
-/// Says whether the pattern matches from the start of the path: `*` stands for any octets, `$` at the end for the end.
+/// Says whether the pattern matches from the start of the path: `*` stands for any octets, `$` at
+/// the end for the end.
 ///
-/// Each literal between wildcards is looked for once, leftmost, behind the one before it. That is enough, because a
-/// later place for it leaves less for the rest; so there is no backtracking, and the time is linear.
+/// Each literal between wildcards is looked for once, leftmost, behind the one before it. That is
+/// enough, because a later place for it leaves less for the rest; so there is no backtracking, and
+/// the time is linear.
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, to_the_end) = match pattern.strip_suffix('$') {
         Some(pattern) => (pattern, true),
         None => (pattern, false),
     };
     let Some((head, tail)) = pattern.split_once('*') else {
-        return if to_the_end { path == pattern } else { path.starts_with(pattern) };
+        return if to_the_end {
+            path == pattern
+        } else {
+            path.starts_with(pattern)
+        };
     };
-    let Some(mut rest) = path.strip_prefix(head) else { return false };
+    let Some(mut rest) = path.strip_prefix(head) else {
+        return false;
+    };
     let (middle, last) = tail.rsplit_once('*').unwrap_or(("", tail));
     for literal in middle.split('*') {
         match rest.find(literal) {
@@ -414,7 +504,11 @@ fn matches(pattern: &str, path: &str) -> bool {
             None => return false,
         }
     }
-    if to_the_end { rest.ends_with(last) } else { rest.contains(last) }
+    if to_the_end {
+        rest.ends_with(last)
+    } else {
+        rest.contains(last)
+    }
 }
 
 #[cfg(test)]

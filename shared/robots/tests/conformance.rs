@@ -1,6 +1,7 @@
-//! Goal: public robots.txt files give the verdicts that RFC 9309 demands.
-//! Method: triples of agent, path and verdict, derived by hand from the RFC's text for each file of the folder of
-//! conformance data; where that is absent the tests say so and check nothing else. A file without triples fails.
+//! Goal: public robots.txt files give the verdicts that RFC 9309 demands. Method: triples of agent,
+//! path and verdict, derived by hand from the RFC's text for each file of the folder of conformance
+//! data; where that is absent the tests say so and check nothing else. A file without triples
+//! fails.
 
 use rhumb_robots::Robots;
 use rhumb_robots::product_token;
@@ -14,7 +15,11 @@ fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/robots");
     if !folder.exists() {
         // Not by the macro, whose output a test that passes does not show.
-        let _ = writeln!(std::io::stderr(), "SKIPPED: no conformance vectors in {}", folder.display());
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: no conformance vectors in {}",
+            folder.display()
+        );
         return None;
     }
     Some(folder)
@@ -22,7 +27,8 @@ fn folder() -> Option<PathBuf> {
 
 fn read(folder: &Path, file: &str, agent: &str) -> Robots {
     let body = std::fs::read(folder.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-    let token = product_token::of_user_agent(agent).unwrap_or_else(|error| panic!("{agent}: {error}"));
+    let token =
+        product_token::of_user_agent(agent).unwrap_or_else(|error| panic!("{agent}: {error}"));
     Robots::parse(&body, &token)
 }
 
@@ -36,12 +42,19 @@ const NEWSWEEK: &[Verdict] = &[
     ("any", "/a/output/print", false),
     ("any", "/output/print", true),
     ("Googlebot", "/a/output/print?x", false),
-    ("Googlebot/2.1 (+http://example.com/)", "/search.aspx?q=1", false),
+    (
+        "Googlebot/2.1 (+http://example.com/)",
+        "/search.aspx?q=1",
+        false,
+    ),
     ("Googlebot", "/searches", true),
 ];
 
 const VERDICTS: &[(&str, &[Verdict])] = &[
-    ("astore.amazon.com-robots.txt", &[("any", "/", true), ("any", "/a?b", true)]),
+    (
+        "astore.amazon.com-robots.txt",
+        &[("any", "/", true), ("any", "/a?b", true)],
+    ),
     (
         // 2.2.1: groups of one token are merged; 2.2.4: Crawl-delay does not end a group
         "crawl-delay-group-merging.txt",
@@ -70,7 +83,14 @@ const VERDICTS: &[(&str, &[Verdict])] = &[
         ],
     ),
     ("dos-line-endings.txt", &[("any", "/", true)]),
-    ("extended-standard-robots.txt", &[("bot1", "/", true), ("bot4", "/a", true), ("other", "/", true)]),
+    (
+        "extended-standard-robots.txt",
+        &[
+            ("bot1", "/", true),
+            ("bot4", "/a", true),
+            ("other", "/", true),
+        ],
+    ),
     (
         "extension-robots.txt",
         &[
@@ -95,7 +115,8 @@ const VERDICTS: &[(&str, &[Verdict])] = &[
         ],
     ),
     (
-        // 2.2: white space before the colon is in the grammar; a missing colon is not, and is forgiven
+        // 2.2: white space before the colon is in the grammar; a missing colon is not, and is
+        // forgiven
         "format-errors-robots.txt",
         &[
             ("bot1", "/whitespace-before-colon/", false),
@@ -162,7 +183,14 @@ const VERDICTS: &[(&str, &[Verdict])] = &[
             ("other", "/foo", true),
         ],
     ),
-    ("relative-sitemap-robots.txt", &[("any", "/cache/", false), ("any", "/files/a", false), ("any", "/file", true)]),
+    (
+        "relative-sitemap-robots.txt",
+        &[
+            ("any", "/cache/", false),
+            ("any", "/files/a", false),
+            ("any", "/file", true),
+        ],
+    ),
     (
         // 5.2
         "rfc9309-example-longest-match-robots.txt",
@@ -212,7 +240,10 @@ const VERDICTS: &[(&str, &[Verdict])] = &[
     ("robots-with-utf16le-bom.txt", NEWSWEEK),
     ("robots-with-utf8-bom.txt", NEWSWEEK),
     ("sitemap-robots-dedup.txt", &[("any", "/", true)]),
-    ("sitemap-robots.txt", &[("any", "/", true), ("any", "/dir/my-sitemap.xml", true)]),
+    (
+        "sitemap-robots.txt",
+        &[("any", "/", true), ("any", "/dir/my-sitemap.xml", true)],
+    ),
     (
         "twitter.com-robots.txt",
         &[
@@ -246,7 +277,11 @@ const VERDICTS: &[(&str, &[Verdict])] = &[
     ),
     (
         "www.flot.com-robots.txt",
-        &[("any", "/admin/", false), ("any", "/administrator", true), ("any", "/img/a.png", false)],
+        &[
+            ("any", "/admin/", false),
+            ("any", "/administrator", true),
+            ("any", "/img/a.png", false),
+        ],
     ),
 ];
 
@@ -257,7 +292,16 @@ fn verdicts_follow_from_the_rfc() {
     for (file, verdicts) in VERDICTS {
         for (agent, path, allowed) in *verdicts {
             if read(&folder, file, agent).allows(path) != *allowed {
-                wrong.push((file, agent, path, if *allowed { "should be allowed" } else { "should not be allowed" }));
+                wrong.push((
+                    file,
+                    agent,
+                    path,
+                    if *allowed {
+                        "should be allowed"
+                    } else {
+                        "should not be allowed"
+                    },
+                ));
             }
         }
     }
@@ -267,9 +311,14 @@ fn verdicts_follow_from_the_rfc() {
 #[test]
 fn every_file_has_verdicts() {
     let Some(folder) = folder() else { return };
-    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let files: BTreeSet<String> = names.collect();
-    let judged: BTreeSet<String> = VERDICTS.iter().map(|(file, _)| (*file).to_owned()).collect();
+    let judged: BTreeSet<String> = VERDICTS
+        .iter()
+        .map(|(file, _)| (*file).to_owned())
+        .collect();
     assert_eq!(files, judged);
 }
 
@@ -299,12 +348,33 @@ fn sitemaps_are_found_anywhere_once_and_as_written() {
         ("extension-robots.txt", &["/sitemap.xml"][..]),
         ("format-errors-robots.txt", &["/sitemap.xml"]),
         ("relative-sitemap-robots.txt", &["/sitemap.xml"]),
-        ("robots-with-utf16be-bom.txt", &["http://www.newsweek.com/sitemap_index.xml"]),
-        ("robots-with-utf16le-bom.txt", &["http://www.newsweek.com/sitemap_index.xml"]),
-        ("robots-with-utf8-bom.txt", &["http://www.newsweek.com/sitemap_index.xml"]),
-        ("sitemap-robots-dedup.txt", &["http://example.org/sitemap.xml"]),
-        ("sitemap-robots.txt", &["http://domain.com/sitemap.xml", "http://domain.com/dir/MixedCased-sitemap.xml"]),
-        ("www.flot.com-robots.txt", &["http://flot.com/sitemap_index.xml"]),
+        (
+            "robots-with-utf16be-bom.txt",
+            &["http://www.newsweek.com/sitemap_index.xml"],
+        ),
+        (
+            "robots-with-utf16le-bom.txt",
+            &["http://www.newsweek.com/sitemap_index.xml"],
+        ),
+        (
+            "robots-with-utf8-bom.txt",
+            &["http://www.newsweek.com/sitemap_index.xml"],
+        ),
+        (
+            "sitemap-robots-dedup.txt",
+            &["http://example.org/sitemap.xml"],
+        ),
+        (
+            "sitemap-robots.txt",
+            &[
+                "http://domain.com/sitemap.xml",
+                "http://domain.com/dir/MixedCased-sitemap.xml",
+            ],
+        ),
+        (
+            "www.flot.com-robots.txt",
+            &["http://flot.com/sitemap_index.xml"],
+        ),
     ] {
         assert_eq!(read(&folder, file, "any").sitemaps(), sitemaps, "{file}");
     }

@@ -1,5 +1,5 @@
-//! What a stage keeps of its partitions beside its tables, as it moves: copied while the core works, and what came later
-//! when it works no more.
+//! What a stage keeps of its partitions beside its tables, as it moves: copied while the core
+//! works, and what came later when it works no more.
 //!
 //! In: a partition; blocks of keys, in a form that the stage alone knows. Out: the same.
 
@@ -10,20 +10,21 @@ use std::any::Any;
 /// Called with a block of keys: at most 64 KiB.
 pub type VisitBlock<'a> = dyn FnMut(&[u8]) -> Result<(), StoreError> + 'a;
 
-/// What a stage keeps of its partitions beside its tables. All changes become true with the commit of what
-/// [`stage`](Beside::stage) adds, none before.
+/// What a stage keeps of its partitions beside its tables. All changes become true with the commit
+/// of what [`stage`](Beside::stage) adds, none before.
 pub trait Beside: Any + Send {
     /// The name under which its keys travel, unlike that of any table.
     fn name(&self) -> Table;
 
-    /// The keys of a partition as they are now, to be read while the core works on. Keys that come from now on are
-    /// remembered.
+    /// The keys of a partition as they are now, to be read while the core works on. Keys that come
+    /// from now on are remembered.
     ///
     /// # Errors
     /// They cannot be read.
     fn copy(&mut self, partition: u16) -> Result<Box<dyn Copied>, StoreError>;
 
-    /// Visits the keys that came since the copy of a partition began; they are not remembered any more.
+    /// Visits the keys that came since the copy of a partition began; they are not remembered any
+    /// more.
     ///
     /// # Errors
     /// `visit` has failed.

@@ -1,5 +1,5 @@
-//! What a process answers when it is asked how it is, or what it knows of a URL: the basis of `rhumb status` and
-//! `rhumb why`.
+//! What a process answers when it is asked how it is, or what it knows of a URL: the basis of
+//! `rhumb status` and `rhumb why`.
 
 use super::dropping::CountQuestion;
 use super::occupation::Shares;
@@ -16,7 +16,8 @@ pub struct ProcessStatus {
     pub stage: String,
     /// Ordinal of the instance.
     pub instance: u16,
-    /// The crawl and the generation of it that it takes part in; nothing from a process of an earlier build.
+    /// The crawl and the generation of it that it takes part in; nothing from a process of an
+    /// earlier build.
     #[serde(default)]
     pub crawl: Option<Mark>,
     /// Process id.
@@ -45,7 +46,8 @@ pub struct ProcessStatus {
     /// Heeds that the crawl is held.
     #[serde(default)]
     pub held: bool,
-    /// Partitions that are too large and cannot be split, since most of their URLs are of one host; with their URLs.
+    /// Partitions that are too large and cannot be split, since most of their URLs are of one host;
+    /// with their URLs.
     #[serde(default)]
     pub unsplittable: BTreeMap<u16, u64>,
     /// Traps whose URLs it keeps back, those with most first.
@@ -109,10 +111,11 @@ pub struct PartitionFigures {
     pub partition: u16,
     /// URLs that it knows.
     pub urls: u64,
-    /// Of dedup: bytes of the files with its known URLs. Of the scheduler: bytes of the bodies that were fetched.
+    /// Of dedup: bytes of the files with its known URLs. Of the scheduler: bytes of the bodies that
+    /// were fetched.
     pub bytes: u64,
-    /// URLs a second in the last 10 to 20 seconds: that dedup was asked about, that ended in the scheduler. None before that
-    /// is known.
+    /// URLs a second in the last 10 to 20 seconds: that dedup was asked about, that ended in the
+    /// scheduler. None before that is known.
     pub urls_per_s: Option<f64>,
 }
 
@@ -132,12 +135,13 @@ pub enum ControlRequest {
     Report(ReportQuestion),
     /// Answer with a [`ProcessCount`](super::ProcessCount), if URLs wait in this stage.
     Count(CountQuestion),
-    /// Answer with a [`ProcessDrop`](super::ProcessDrop) about the order of this id, if URLs wait in this stage.
+    /// Answer with a [`ProcessDrop`](super::ProcessDrop) about the order of this id, if URLs wait
+    /// in this stage.
     Dropped(u64),
     /// There may be other orders: read them. Answer with a [`ProcessHeeds`].
     Heed,
-    /// Keep all partitions as they are now, for the checkpoint of this number. Answer with a [`ProcessCapture`], if there are
-    /// any.
+    /// Keep all partitions as they are now, for the checkpoint of this number. Answer with a
+    /// [`ProcessCapture`], if there are any.
     Capture(u64),
     /// Answer with the next piece of the capture for the checkpoint of this number.
     Piece(u64),

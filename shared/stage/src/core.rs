@@ -1,9 +1,10 @@
-//! What a stage is: a synchronous, deterministic core. Same events at the same times in the same order give
-//! the same output; a core knows no broker, no clock and no unseeded randomness.
+//! What a stage is: a synchronous, deterministic core. Same events at the same times in the same
+//! order give the same output; a core knows no broker, no clock and no unseeded randomness.
 //!
-//! In: [`Event`]s. Out: an [`Output`] of messages, effects for the shell and changes of state, which the stage
-//! loop (or the simulation) carries out: for a stage without state inputs are acked once every output made
-//! from them is stored; for a stage with state input, changes and outputs are committed together first.
+//! In: [`Event`]s. Out: an [`Output`] of messages, effects for the shell and changes of state,
+//! which the stage loop (or the simulation) carries out: for a stage without state inputs are acked
+//! once every output made from them is stored; for a stage with state input, changes and outputs
+//! are committed together first.
 
 use crate::beside::Beside;
 use crate::report::Reported;
@@ -43,8 +44,9 @@ pub enum Event<I, A> {
     Stored(u64),
     /// [`Core::wake_at`] has come.
     Wake,
-    /// The process hears again. For a while nothing reached it: it stood still, or had no connection to the broker, or no
-    /// lease on its partitions. What others sent meanwhile comes from now on. Only a stage with state is told.
+    /// The process hears again. For a while nothing reached it: it stood still, or had no
+    /// connection to the broker, or no lease on its partitions. What others sent meanwhile comes
+    /// from now on. Only a stage with state is told.
     HearsAgain,
     /// The process is to end: take on nothing new, pass on what is held.
     Drain,
@@ -91,8 +93,8 @@ pub struct Output<E> {
     pub effects: Vec<E>,
     /// Changes of state.
     pub changes: Changes,
-    /// More messages for streams, made from no input, are under way: what is published may wait a moment for them. Else
-    /// nothing waits any longer. Only a stage without state says so.
+    /// More messages for streams, made from no input, are under way: what is published may wait a
+    /// moment for them. Else nothing waits any longer. Only a stage without state says so.
     pub more_soon: bool,
 }
 
@@ -130,40 +132,78 @@ pub struct Step {
 impl<E> Output<E> {
     /// Divides what is settled from the work for the shell, which begins when the rest is settled.
     pub fn split(self) -> (Step, Vec<E>) {
-        let Output { publishes, sends, replies, finished, effects, changes, more_soon } = self;
-        (Step { publishes, sends, replies, finished, changes, more_soon }, effects)
+        let Output {
+            publishes,
+            sends,
+            replies,
+            finished,
+            effects,
+            changes,
+            more_soon,
+        } = self;
+        (
+            Step {
+                publishes,
+                sends,
+                replies,
+                finished,
+                changes,
+                more_soon,
+            },
+            effects,
+        )
     }
 
     /// Publishes a message made from the inputs in `causes`.
     pub fn publish<M>(&mut self, token: Token, message: &M, causes: Vec<Ticket>)
     where
-        M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+        M: EdgeMessage
+            + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
     {
-        self.publishes.push(Publish { edge: M::EDGE, token, payload: encode(message), causes, tag: None });
+        self.publishes.push(Publish {
+            edge: M::EDGE,
+            token,
+            payload: encode(message),
+            causes,
+            tag: None,
+        });
     }
 
-    /// Publishes a message made from the inputs in `causes`, and asks for [`Event::Stored`] with `tag` when it is in
-    /// its stream.
+    /// Publishes a message made from the inputs in `causes`, and asks for [`Event::Stored`] with
+    /// `tag` when it is in its stream.
     pub fn publish_tagged<M>(&mut self, token: Token, message: &M, causes: Vec<Ticket>, tag: u64)
     where
-        M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+        M: EdgeMessage
+            + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
     {
         let payload = encode(message);
-        self.publishes.push(Publish { edge: M::EDGE, token, payload, causes, tag: Some(tag) });
+        self.publishes.push(Publish {
+            edge: M::EDGE,
+            token,
+            payload,
+            causes,
+            tag: Some(tag),
+        });
     }
 
     /// Sends a core NATS message.
     pub fn send<M>(&mut self, token: Token, message: &M)
     where
-        M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+        M: EdgeMessage
+            + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
     {
-        self.sends.push(Send { edge: M::EDGE, token, payload: encode(message) });
+        self.sends.push(Send {
+            edge: M::EDGE,
+            token,
+            payload: encode(message),
+        });
     }
 
     /// Replies to an input that was a request.
     pub fn reply<M>(&mut self, ticket: Ticket, message: &M)
     where
-        M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+        M: EdgeMessage
+            + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
     {
         self.replies.push((ticket, encode(message)));
     }
@@ -189,7 +229,8 @@ impl<E> Output<E> {
     }
 }
 
-/// A number a core keeps, for status and metrics: a total when its name ends in `_total`, else a level.
+/// A number a core keeps, for status and metrics: a total when its name ends in `_total`, else a
+/// level.
 pub type Count = (&'static str, u64);
 
 /// A number of a topic.
@@ -251,21 +292,25 @@ pub trait Core {
         true
     }
 
-    /// The lease on its partitions had lapsed and was taken again: what it gives out from now on carries this epoch.
+    /// The lease on its partitions had lapsed and was taken again: what it gives out from now on
+    /// carries this epoch.
     fn owned_since(&mut self, _epoch: u64) {}
 
     /// Partitions of its stage, or of one that it asks, have other owners.
     fn owners(&mut self, _stage: StageName, _owners: &Owners) {}
 
-    /// Operators ask this of the crawl from now on. The core acts by it with its next step, which follows at once.
+    /// Operators ask this of the crawl from now on. The core acts by it with its next step, which
+    /// follows at once.
     fn orders(&mut self, _orders: &Orders) {}
 
-    /// The configuration is this from now on. Says whether it goes by it: if not, it is opened anew.
+    /// The configuration is this from now on. Says whether it goes by it: if not, it is opened
+    /// anew.
     fn configure(&mut self, _pipeline: &Pipeline) -> bool {
         false
     }
 
-    /// Says whether all has come that belongs to a partition of its own that was split, and not to one of its halves.
+    /// Says whether all has come that belongs to a partition of its own that was split, and not to
+    /// one of its halves.
     fn has_all(&self, _partition: u16) -> bool {
         true
     }
@@ -283,7 +328,8 @@ pub trait Core {
         Vec::new()
     }
 
-    /// What it keeps of its partitions beside the store's tables: what moves, and is handed to the next core of the process.
+    /// What it keeps of its partitions beside the store's tables: what moves, and is handed to the
+    /// next core of the process.
     fn beside(&mut self) -> Option<&mut dyn Beside> {
         None
     }
@@ -296,7 +342,8 @@ pub trait Core {
         None
     }
 
-    /// What it knows of a canonical URL, in a line for an operator; none when that is nothing. Changes nothing.
+    /// What it knows of a canonical URL, in a line for an operator; none when that is nothing.
+    /// Changes nothing.
     ///
     /// # Errors
     /// Its store cannot be read.
@@ -304,30 +351,44 @@ pub trait Core {
         Ok(None)
     }
 
-    /// The servers that it has of those that an operator asks for, with what waits at them; none of a stage where nothing waits.
-    /// Changes nothing.
+    /// The servers that it has of those that an operator asks for, with what waits at them; none of
+    /// a stage where nothing waits. Changes nothing.
     ///
     /// # Errors
     /// Its store cannot be read.
-    fn queue(&self, _now: Timestamp, _question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
+    fn queue(
+        &self,
+        _now: Timestamp,
+        _question: &QueueQuestion,
+    ) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         Ok(None)
     }
 
-    /// What it counted of the URLs that ended, and so many of the hosts and servers that stand out, on from a place that an earlier
-    /// answer gave; none of a stage where no URL ends. Changes nothing, and costs a bounded time.
+    /// What it counted of the URLs that ended, and so many of the hosts and servers that stand out,
+    /// on from a place that an earlier answer gave; none of a stage where no URL ends. Changes
+    /// nothing, and costs a bounded time.
     ///
     /// # Errors
     /// Its store cannot be read.
-    fn report(&self, _now: Timestamp, _hosts: usize, _after: Option<&[u8]>) -> Result<Option<Reported>, StoreError> {
+    fn report(
+        &self,
+        _now: Timestamp,
+        _hosts: usize,
+        _after: Option<&[u8]>,
+    ) -> Result<Option<Reported>, StoreError> {
         Ok(None)
     }
 
-    /// Counts the URLs that wait and are selected, on from a place that an earlier answer gave; none of a stage where nothing
-    /// waits. Changes nothing, and costs a bounded time.
+    /// Counts the URLs that wait and are selected, on from a place that an earlier answer gave;
+    /// none of a stage where nothing waits. Changes nothing, and costs a bounded time.
     ///
     /// # Errors
     /// Its store cannot be read.
-    fn count(&self, _selector: &Selector, _after: Option<&[u8]>) -> Result<Option<Counted>, StoreError> {
+    fn count(
+        &self,
+        _selector: &Selector,
+        _after: Option<&[u8]>,
+    ) -> Result<Option<Counted>, StoreError> {
         Ok(None)
     }
 

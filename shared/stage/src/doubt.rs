@@ -1,26 +1,31 @@
 //! Doubt: whether what fails is ours.
 //!
-//! In: how contacts ended, of a fetcher with servers, of a resolver with names. Out: whether a failure may be held against
-//! whom it happened with; when the next contact may be tried.
+//! In: how contacts ended, of a fetcher with servers, of a resolver with names. Out: whether a
+//! failure may be held against whom it happened with; when the next contact may be tried.
 //!
-//! When a contact fails, the other side is at fault. When contacts with many different parties fail in a row and none
-//! succeeds, what they have in common is more likely at fault: the network here. Then there is doubt, and nobody is
-//! judged: what fails is withheld, and tried again one at a time, which is enough to notice that the network is back.
-//! Doubt ends with the first success; it also ends after a limit, since a list of dead hosts must end (P6), and does not
-//! come back before something has succeeded.
+//! When a contact fails, the other side is at fault. When contacts with many different parties fail
+//! in a row and none succeeds, what they have in common is more likely at fault: the network here.
+//! Then there is doubt, and nobody is judged: what fails is withheld, and tried again one at a
+//! time, which is enough to notice that the network is back. Doubt ends with the first success; it
+//! also ends after a limit, since a list of dead hosts must end (P6), and does not come back before
+//! something has succeeded.
 //!
-//! **Silence is no verdict while nothing has ever been heard.** A young crawl knows few parties. So the first that is
-//! silent raises doubt, unless something has come before: in this life, or in the crawl as far as the process was told.
-//! Whatever comes ends that doubt, a refusal too: then the way is there, and the party is at fault.
+//! **Silence is no verdict while nothing has ever been heard.** A young crawl knows few parties. So
+//! the first that is silent raises doubt, unless something has come before: in this life, or in the
+//! crawl as far as the process was told. Whatever comes ends that doubt, a refusal too: then the
+//! way is there, and the party is at fault.
 //!
-//! A refusal is an answer, but none that shows that the network works: one that is broken may refuse for all. So refusals
-//! are evidence like silence once something has succeeded. Before, a list of wrong ports is a list of wrong ports.
+//! A refusal is an answer, but none that shows that the network works: one that is broken may
+//! refuse for all. So refusals are evidence like silence once something has succeeded. Before, a
+//! list of wrong ports is a list of wrong ports.
 //!
-//! A party is evidence once. One that failed while others could be reached is known to fail: so the dead hosts that are
-//! left at the end of a healthy crawl raise no doubt. When the network breaks, answers are still on their way, and contacts
-//! under way fail although others began later and were answered. Two rules keep these parties evidence:
+//! A party is evidence once. One that failed while others could be reached is known to fail: so the
+//! dead hosts that are left at the end of a healthy crawl raise no doubt. When the network breaks,
+//! answers are still on their way, and contacts under way fail although others began later and were
+//! answered. Two rules keep these parties evidence:
 //!
-//! - an answer says that the network worked when its contact began, so it counts against failures that began before that;
+//! - an answer says that the network worked when its contact began, so it counts against failures
+//!   that began before that;
 //! - one that has answered before is known to fail with the second such failure in a row.
 //!
 //! Invariant: what is remembered is bounded (P6); the oldest is forgotten first.
@@ -43,7 +48,8 @@ pub const TRY_EVERY: Duration = Duration::from_secs(1);
 pub enum Failure {
     /// Nothing came from the other side.
     Silence,
-    /// Something came that is no success: a refused connection, a broken one, an answer that does not help.
+    /// Something came that is no success: a refused connection, a broken one, an answer that does
+    /// not help.
     Refusal,
 }
 
@@ -121,8 +127,15 @@ impl Doubt {
         }
     }
 
-    /// A contact with `party` failed that began at `began`. One that ended with a refusal was [`heard`](Self::heard) of.
-    pub fn failed(&mut self, now: Timestamp, began: Timestamp, party: &str, failure: Failure) -> Verdict {
+    /// A contact with `party` failed that began at `began`. One that ended with a refusal was
+    /// [`heard`](Self::heard) of.
+    pub fn failed(
+        &mut self,
+        now: Timestamp,
+        began: Timestamp,
+        party: &str,
+        failure: Failure,
+    ) -> Verdict {
         if failure == Failure::Refusal && !self.has_worked {
             return Verdict::Counts;
         }
@@ -152,11 +165,12 @@ impl Doubt {
         Verdict::Withheld { begins }
     }
 
-    /// Something came from a party, whatever it is. Returns how long the doubt has lasted that ends with that: only one in
-    /// which nothing had ever come before.
+    /// Something came from a party, whatever it is. Returns how long the doubt has lasted that ends
+    /// with that: only one in which nothing had ever come before.
     pub fn heard(&mut self, now: Timestamp) -> Option<Duration> {
         let is_first = !std::mem::replace(&mut self.has_heard, true);
-        // One that has lasted long enough is over, and does not come back before something has succeeded.
+        // One that has lasted long enough is over, and does not come back before something has
+        // succeeded.
         if !is_first || !self.is_on(now) {
             return None;
         }
@@ -164,8 +178,9 @@ impl Doubt {
         self.end(now)
     }
 
-    /// A contact with `party` succeeded that began at `began`. Returns how long the doubt has lasted that ends with that:
-    /// none ends with an answer that was on its way before, unless it is the first that ever came.
+    /// A contact with `party` succeeded that began at `began`. Returns how long the doubt has
+    /// lasted that ends with that: none ends with an answer that was on its way before, unless it
+    /// is the first that ever came.
     pub fn succeeded(&mut self, now: Timestamp, began: Timestamp, party: &str) -> Option<Duration> {
         let lasted = self.heard(now);
         self.has_worked = true;
@@ -177,7 +192,9 @@ impl Doubt {
             settled.extend(is_settled.then_some(party));
             !is_settled
         });
-        settled.into_iter().for_each(|party| self.failed_alone(party));
+        settled
+            .into_iter()
+            .for_each(|party| self.failed_alone(party));
         let party = fingerprint(party);
         self.known.remove(party);
         self.answering.insert(party);
@@ -202,7 +219,8 @@ impl Doubt {
         }
     }
 
-    /// Takes a look at the time. Returns whether doubt has ended since the last look because it has lasted long enough.
+    /// Takes a look at the time. Returns whether doubt has ended since the last look because it has
+    /// lasted long enough.
     pub fn look(&mut self, now: Timestamp) -> bool {
         self.looked_at = now;
         let is_over = self.was_on && !self.is_on(now);
@@ -220,8 +238,8 @@ impl Doubt {
         self.try_at
     }
 
-    /// When to look again although nothing came: when doubt is over, and when the next contact may be tried, if one is
-    /// `wanted`.
+    /// When to look again although nothing came: when doubt is over, and when the next contact may
+    /// be tried, if one is `wanted`.
     pub fn wake_at(&self, wanted: bool) -> Option<Timestamp> {
         let until = self.until().filter(|_| self.was_on)?;
         let try_at = Some(self.try_at).filter(|&at| wanted && at > self.looked_at);
@@ -250,7 +268,11 @@ impl Doubt {
 
     /// Its numbers.
     pub fn counts(&self) -> [Count; 3] {
-        [("in_doubt", u64::from(self.was_on)), ("doubts_total", self.begun), ("withheld_total", self.withheld)]
+        [
+            ("in_doubt", u64::from(self.was_on)),
+            ("doubts_total", self.begun),
+            ("withheld_total", self.withheld),
+        ]
     }
 }
 

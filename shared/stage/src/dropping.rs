@@ -1,4 +1,5 @@
-//! What processes tell of drops: how much one would end, and how far one has come. The basis of `rhumb drop`.
+//! What processes tell of drops: how much one would end, and how far one has come. The basis of
+//! `rhumb drop`.
 
 use rhumb_config::orders::Selection;
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,8 @@ use std::collections::BTreeMap;
 pub struct CountQuestion {
     /// Which are meant.
     pub what: Selection,
-    /// The instances that are to go on, each from where its answer before ended ([`Counted::next`]); all of them from the
-    /// beginning when it is empty.
+    /// The instances that are to go on, each from where its answer before ended
+    /// ([`Counted::next`]); all of them from the beginning when it is empty.
     pub after: BTreeMap<u16, Vec<u8>>,
 }
 

@@ -10,9 +10,11 @@
 //! - [`settlement`]: which message is applied, published, acked, and when;
 //! - [`moves`]: a partition in parts; [`Beside`]: what a stage keeps beside its tables;
 //! - [`doubt`]: whether what fails is ours;
-//! - what a stage answers to those who ask it: [`ControlRequest`], [`queue`](QueueQuestion), [`report`], [`Counted`].
+//! - what a stage answers to those who ask it: [`ControlRequest`], [`queue`](QueueQuestion),
+//!   [`report`], [`Counted`].
 //!
-//! Invariant: nothing here waits, or looks at a clock or a network. The process drives it, and so does the simulation.
+//! Invariant: nothing here waits, or looks at a clock or a network. The process drives it, and so
+//! does the simulation.
 
 mod beside;
 mod control;
@@ -26,14 +28,23 @@ pub mod report;
 pub mod settlement;
 pub mod store;
 
-pub use self::core::{Core, Count, CountOfTopic, Event, Figures, Output, Publish, Send, Step, Ticket};
+pub use self::core::{
+    Core, Count, CountOfTopic, Event, Figures, Output, Publish, Send, Step, Ticket,
+};
 pub use beside::{Beside, Copied, Importing, VisitBlock};
 pub use control::{
-    ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus,
+    ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions,
+    ProcessReason, ProcessStatus,
 };
 pub use dropping::{CountQuestion, Counted, DropProgress, ProcessCount, ProcessDrop};
-pub use moves::{Bill, Changed, Follows, HalveRows, Keyed, Loading, Part, Removal, Rows, Unfit, steps};
+pub use moves::{
+    Bill, Changed, Follows, HalveRows, Keyed, Loading, Part, Removal, Rows, Unfit, steps,
+};
 pub use occupation::{Occupation, Shares, TimeSpent};
-pub use queue::{Estimates, Measure, ProcessQueue, QueueQuestion, RobotsTold, ServerQueue, Trap, WaitingUrl};
-pub use report::{HostTold, Leaders, Pace, ProcessReport, ReportQuestion, Reported, ServerTold, Slot, Tallied};
+pub use queue::{
+    Estimates, Measure, ProcessQueue, QueueQuestion, RobotsTold, ServerQueue, Trap, WaitingUrl,
+};
+pub use report::{
+    HostTold, Leaders, Pace, ProcessReport, ReportQuestion, Reported, ServerTold, Slot, Tallied,
+};
 pub use settlement::{Applied, settled_count};

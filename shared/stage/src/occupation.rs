@@ -1,7 +1,7 @@
 //! What a process spends its time on: it works, waits for input, or is held back by an edge.
 //!
-//! In: the ends of spans, as readings of the clock; the loop takes two in a round. Out: the time spent since the process
-//! began, for metrics, and shares of the last seconds, for status.
+//! In: the ends of spans, as readings of the clock; the loop takes two in a round. Out: the time
+//! spent since the process began, for metrics, and shares of the last seconds, for status.
 //!
 //! Invariant: the spans follow each other without a gap, so the shares add up to 1.
 
@@ -21,7 +21,8 @@ pub struct TimeSpent {
     pub busy: Duration,
     /// Nothing to do.
     pub waiting: Duration,
-    /// A stream refused what was published because it is full, or too much was on its way into it: by edge.
+    /// A stream refused what was published because it is full, or too much was on its way into it:
+    /// by edge.
     pub held_back: BTreeMap<String, Duration>,
 }
 
@@ -41,11 +42,17 @@ impl TimeSpent {
     fn shares(&self) -> Shares {
         let whole = self.busy + self.waiting + self.held_back.values().sum::<Duration>();
         // In thousandths: more digits would say nothing.
-        let share = |time: Duration| (1000.0 * time.as_secs_f64() / whole.as_secs_f64().max(1e-9)).round() / 1000.0;
+        let share = |time: Duration| {
+            (1000.0 * time.as_secs_f64() / whole.as_secs_f64().max(1e-9)).round() / 1000.0
+        };
         Shares {
             busy: share(self.busy),
             waiting: share(self.waiting),
-            held_back: self.held_back.iter().map(|(edge, time)| (edge.clone(), share(*time))).collect(),
+            held_back: self
+                .held_back
+                .iter()
+                .map(|(edge, time)| (edge.clone(), share(*time)))
+                .collect(),
         }
     }
 }
@@ -139,13 +146,26 @@ mod tests {
         occupation.waited(at(900), Some("pages"));
         occupation.waited(at(1000), Some("urls.found"));
         let held_back = [("pages", 400), ("urls.found", 100)];
-        let held_back = held_back.map(|(edge, millis)| (edge.to_owned(), Duration::from_millis(millis))).into();
-        let total = TimeSpent { busy: Duration::from_millis(200), waiting: Duration::from_millis(300), held_back };
+        let held_back = held_back
+            .map(|(edge, millis)| (edge.to_owned(), Duration::from_millis(millis)))
+            .into();
+        let total = TimeSpent {
+            busy: Duration::from_millis(200),
+            waiting: Duration::from_millis(300),
+            held_back,
+        };
         assert_eq!(occupation.total(), &total);
         assert_eq!(occupation.steps().sum(), Duration::from_millis(200));
         assert_eq!(occupation.steps().count(), 2);
-        let Shares { busy, waiting, held_back } = occupation.shares();
-        assert_eq!((busy, waiting, held_back["pages"], held_back["urls.found"]), (0.2, 0.3, 0.4, 0.1));
+        let Shares {
+            busy,
+            waiting,
+            held_back,
+        } = occupation.shares();
+        assert_eq!(
+            (busy, waiting, held_back["pages"], held_back["urls.found"]),
+            (0.2, 0.3, 0.4, 0.1)
+        );
     }
 
     #[test]
@@ -159,12 +179,25 @@ mod tests {
             occupation.worked(at(second * 1000));
         }
         let shares = occupation.shares();
-        assert_eq!((shares.held_back["pages"], shares.waiting), (0.625, 0.375), "since second 20");
+        assert_eq!(
+            (shares.held_back["pages"], shares.waiting),
+            (0.625, 0.375),
+            "since second 20"
+        );
         for second in 37..=60 {
             occupation.waited(at(second * 1000), None);
         }
-        assert_eq!(occupation.shares(), Shares { waiting: 1.0, ..Shares::default() });
-        assert_eq!(occupation.total().held_back["pages"], Duration::from_secs(30));
+        assert_eq!(
+            occupation.shares(),
+            Shares {
+                waiting: 1.0,
+                ..Shares::default()
+            }
+        );
+        assert_eq!(
+            occupation.total().held_back["pages"],
+            Duration::from_secs(30)
+        );
     }
 
     #[test]

@@ -41,11 +41,17 @@ pub struct Trap {
 
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Trap { server, shape, pages, repeats_percent, waiting } = self;
+        let Trap {
+            server,
+            shape,
+            pages,
+            repeats_percent,
+            waiting,
+        } = self;
         write!(
             f,
-            "{server}{shape}: brings only itself, {pages} pages, {repeats_percent} % of the last ones repeat others; \
-             {waiting} URLs wait"
+            "{server}{shape}: brings only itself, {pages} pages, {repeats_percent} % of the last \
+             ones repeat others; {waiting} URLs wait"
         )
     }
 }
@@ -93,7 +99,8 @@ pub struct ServerQueue {
     pub in_flight: u64,
     /// Failures in a row.
     pub failures: u8,
-    /// Time since it might have been contacted again, or since its scheduler began, in seconds; none while it is to be left alone.
+    /// Time since it might have been contacted again, or since its scheduler began, in seconds;
+    /// none while it is to be left alone.
     pub age_s: Option<f64>,
     /// When it may be contacted, in seconds from now, as far as that is a matter of time; 0: now.
     #[serde(default)]
@@ -106,15 +113,16 @@ pub struct ServerQueue {
     pub robots: RobotsTold,
     /// What its connections were measured to do; each none before it was.
     pub estimates: Estimates,
-    /// Its first URLs, in the order in which they would be fetched; those that failed and have to wait for another try come
-    /// last, each with its time.
+    /// Its first URLs, in the order in which they would be fetched; those that failed and have to
+    /// wait for another try come last, each with its time.
     pub urls: Vec<WaitingUrl>,
 }
 
 /// What is known of a robots.txt.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct RobotsTold {
-    /// What it means for all paths: `not known`, `none: all is allowed`, `cannot be reached: nothing is allowed`, or `rules`.
+    /// What it means for all paths: `not known`, `none: all is allowed`, `cannot be reached:
+    /// nothing is allowed`, or `rules`.
     pub is: String,
     /// How long that holds, in seconds.
     pub for_s: f64,

@@ -1,7 +1,9 @@
-//! What schedulers counted of the URLs that ended, and the hosts and servers that stand out: the basis of `rhumb report`.
+//! What schedulers counted of the URLs that ended, and the hosts and servers that stand out: the
+//! basis of `rhumb report`.
 //!
-//! In: what each partition counted. Out: one sum. Invariant: a sum over partitions, or over schedulers, does not depend on their
-//! order, as long as no list of it is cut ([`Tallied::bound`]).
+//! In: what each partition counted. Out: one sum. Invariant: a sum over partitions, or over
+//! schedulers, does not depend on their order, as long as no list of it is cut
+//! ([`Tallied::bound`]).
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -11,13 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const OTHER: &str = "other";
 /// Statuses that a bounded list has no place for.
 pub const OTHER_STATUS: u16 = 0;
-/// Depths that are counted by themselves: the last place of [`Tallied::depths`] is for all that are deeper.
+/// Depths that are counted by themselves: the last place of [`Tallied::depths`] is for all that are
+/// deeper.
 pub const DEPTHS: usize = 32;
 /// The length of a slot of time at first, in seconds.
 pub const SLOT_S: u64 = 10;
 /// Slots of time, at most.
 pub const SLOTS_MAX: usize = 240;
-/// Hosts of each kind that one answer names, at most: it stays well below the smallest `broker.max_payload`.
+/// Hosts of each kind that one answer names, at most: it stays well below the smallest
+/// `broker.max_payload`.
 pub const NAMED_MAX: usize = 200;
 
 /// What was counted of URLs that ended.
@@ -34,7 +38,8 @@ pub struct Tallied {
     pub depths: Vec<u64>,
     /// Fetched pages by the bytes of their bodies: none, then below 2, below 4, below 8, …
     pub sizes: Vec<u64>,
-    /// Fetched pages by the milliseconds of their last request: none, then below 2, below 4, below 8, …
+    /// Fetched pages by the milliseconds of their last request: none, then below 2, below 4, below
+    /// 8, …
     pub times: Vec<u64>,
     /// Fetched pages whose bodies were cut.
     pub truncated: u64,
@@ -109,7 +114,12 @@ impl Pace {
 impl Tallied {
     /// Counts URLs that ended so.
     pub fn add_end(&mut self, outcome: &str, reason: &str, urls: u64) {
-        *self.ends.entry(outcome.to_owned()).or_default().entry(reason.to_owned()).or_default() += urls;
+        *self
+            .ends
+            .entry(outcome.to_owned())
+            .or_default()
+            .entry(reason.to_owned())
+            .or_default() += urls;
     }
 
     /// URLs that were counted.
@@ -211,20 +221,57 @@ pub struct Leaders {
 }
 
 impl Leaders {
-    /// Adds those of another scheduler, or of another part of its hosts; so many of each list are kept.
+    /// Adds those of another scheduler, or of another part of its hosts; so many of each list are
+    /// kept.
     pub fn add(&mut self, other: Leaders, max: usize) {
         let name = |host: &HostTold| host.host.clone();
-        merge(&mut self.by_pages, other.by_pages, max, |host| host.pages, name);
-        merge(&mut self.by_bytes, other.by_bytes, max, |host| host.bytes, name);
-        merge(&mut self.by_errors, other.by_errors, max, |host| host.errors, name);
+        merge(
+            &mut self.by_pages,
+            other.by_pages,
+            max,
+            |host| host.pages,
+            name,
+        );
+        merge(
+            &mut self.by_bytes,
+            other.by_bytes,
+            max,
+            |host| host.bytes,
+            name,
+        );
+        merge(
+            &mut self.by_errors,
+            other.by_errors,
+            max,
+            |host| host.errors,
+            name,
+        );
         let name = |server: &ServerTold| server.server.clone();
-        merge(&mut self.slowest, other.slowest, max, |server| server.response_us.into(), name);
-        merge(&mut self.troubled, other.troubled, max, |server| server.failures.into(), name);
+        merge(
+            &mut self.slowest,
+            other.slowest,
+            max,
+            |server| server.response_us.into(),
+            name,
+        );
+        merge(
+            &mut self.troubled,
+            other.troubled,
+            max,
+            |server| server.failures.into(),
+            name,
+        );
     }
 }
 
 /// Merges two lists. What is in both, because its partition moved between two answers, counts once.
-fn merge<T>(to: &mut Vec<T>, from: Vec<T>, max: usize, of: impl Fn(&T) -> u64, name: impl Fn(&T) -> String) {
+fn merge<T>(
+    to: &mut Vec<T>,
+    from: Vec<T>,
+    max: usize,
+    of: impl Fn(&T) -> u64,
+    name: impl Fn(&T) -> String,
+) {
     to.extend(from);
     to.sort_by_cached_key(|one| (Reverse(of(one)), name(one)));
     let mut known = BTreeSet::new();
@@ -237,8 +284,8 @@ fn merge<T>(to: &mut Vec<T>, from: Vec<T>, max: usize, of: impl Fn(&T) -> u64, n
 pub struct ReportQuestion {
     /// Hosts and servers of each list, at most.
     pub hosts: usize,
-    /// The instances that are to go on, each from where its answer before ended ([`Reported::next`]); all of them from the
-    /// beginning when it is empty.
+    /// The instances that are to go on, each from where its answer before ended
+    /// ([`Reported::next`]); all of them from the beginning when it is empty.
     pub after: BTreeMap<u16, Vec<u8>>,
 }
 
@@ -272,45 +319,87 @@ mod tests {
     use super::*;
 
     fn slot(pages: u64) -> Slot {
-        Slot { pages, bytes: 10 * pages, others: 1 }
+        Slot {
+            pages,
+            bytes: 10 * pages,
+            others: 1,
+        }
     }
 
     #[test]
     fn slots_double_in_pairs_and_lose_nothing() {
-        let mut pace = Pace { doublings: 0, slots: (1..=5).map(slot).collect() };
+        let mut pace = Pace {
+            doublings: 0,
+            slots: (1..=5).map(slot).collect(),
+        };
         pace.double();
         assert_eq!((pace.slot_s(), pace.slots.len()), (20, 3));
-        assert_eq!(pace.slots[0], Slot { pages: 3, bytes: 30, others: 2 });
+        assert_eq!(
+            pace.slots[0],
+            Slot {
+                pages: 3,
+                bytes: 30,
+                others: 2
+            }
+        );
         assert_eq!(pace.slots[2], slot(5));
-        let empty = Pace { doublings: u8::MAX, slots: Vec::new() };
+        let empty = Pace {
+            doublings: u8::MAX,
+            slots: Vec::new(),
+        };
         assert_eq!(empty.slot_s(), u64::MAX);
     }
 
     #[test]
     fn slots_of_different_lengths_are_added_as_the_longer_ones() {
-        let fine = Pace { doublings: 0, slots: (1..=4).map(slot).collect() };
-        let coarse = Pace { doublings: 1, slots: vec![slot(100)] };
+        let fine = Pace {
+            doublings: 0,
+            slots: (1..=4).map(slot).collect(),
+        };
+        let coarse = Pace {
+            doublings: 1,
+            slots: vec![slot(100)],
+        };
         let sums = [(fine.clone(), coarse.clone()), (coarse, fine)].map(|(mut one, other)| {
             one.add(other);
             one
         });
         assert_eq!(sums[0], sums[1]);
-        assert_eq!(sums[0].slots.iter().map(|slot| slot.pages).collect::<Vec<_>>(), [103, 7]);
+        assert_eq!(
+            sums[0]
+                .slots
+                .iter()
+                .map(|slot| slot.pages)
+                .collect::<Vec<_>>(),
+            [103, 7]
+        );
     }
 
     #[test]
     fn sums_do_not_depend_on_their_order() {
-        let mut one = Tallied { depths: vec![1, 2], truncated: 1, ..Tallied::default() };
+        let mut one = Tallied {
+            depths: vec![1, 2],
+            truncated: 1,
+            ..Tallied::default()
+        };
         one.add_end("fetched", "", 3);
         one.statuses.insert(200, 3);
-        let mut other = Tallied { depths: vec![0, 0, 5], sizes: vec![7], ..Tallied::default() };
+        let mut other = Tallied {
+            depths: vec![0, 0, 5],
+            sizes: vec![7],
+            ..Tallied::default()
+        };
         other.add_end("failed", "timeout", 5);
         other.media_types.insert("text/html".into(), 3);
-        let (mut ab, mut ba) = (one.clone(), other.clone());
+        let mut ab = one.clone();
+        let mut ba = other.clone();
         ab.add(other);
         ba.add(one);
         assert_eq!(ab, ba);
-        assert_eq!((ab.counted(), ab.depths.as_slice()), (8, [1, 2, 5].as_slice()));
+        assert_eq!(
+            (ab.counted(), ab.depths.as_slice()),
+            (8, [1, 2, 5].as_slice())
+        );
     }
 
     #[test]
@@ -331,9 +420,22 @@ mod tests {
 
     #[test]
     fn a_host_that_two_schedulers_name_stands_once_with_the_higher_number() {
-        let host = |name: &str, pages| HostTold { host: name.into(), pages, ..HostTold::default() };
-        let mut leaders = Leaders { by_pages: vec![host("b", 7), host("a", 5)], ..Leaders::default() };
-        leaders.add(Leaders { by_pages: vec![host("a", 6), host("c", 1)], ..Leaders::default() }, 2);
+        let host = |name: &str, pages| HostTold {
+            host: name.into(),
+            pages,
+            ..HostTold::default()
+        };
+        let mut leaders = Leaders {
+            by_pages: vec![host("b", 7), host("a", 5)],
+            ..Leaders::default()
+        };
+        leaders.add(
+            Leaders {
+                by_pages: vec![host("a", 6), host("c", 1)],
+                ..Leaders::default()
+            },
+            2,
+        );
         assert_eq!(leaders.by_pages, [host("b", 7), host("a", 6)]);
     }
 }

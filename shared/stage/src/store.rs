@@ -1,8 +1,9 @@
 //! State of a stage: ordered tables with atomic commits.
 //!
-//! `DiskStore` keeps it in one embedded database per instance, [`MemoryStore`] in a
-//! map for the simulation. Keys start with the hash of the host that they belong to, or of the body, so that a
-//! partition and each half of it is one sorted range of a table. What belongs to none has keys of its own kind.
+//! `DiskStore` keeps it in one embedded database per instance, [`MemoryStore`] in a map for the
+//! simulation. Keys start with the hash of the host that they belong to, or of the body, so that a
+//! partition and each half of it is one sorted range of a table. What belongs to none has keys of
+//! its own kind.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,9 +14,11 @@ pub type Table = &'static str;
 /// The stage stops and says why.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store cannot read or write. The stage goes on from its last commit when it is started again.
+    /// The store cannot read or write. The stage goes on from its last commit when it is started
+    /// again.
     #[error(
-        "the store in {path} cannot {action}: {error}; free space or repair the disk, then start the stage again: nothing that was committed is lost"
+        "the store in {path} cannot {action}: {error}; free space or repair the disk, then start \
+         the stage again: nothing that was committed is lost"
     )]
     Io {
         /// What was tried.
@@ -25,7 +28,8 @@ pub enum StoreError {
         /// Why it failed.
         error: String,
     },
-    /// What is stored cannot be gone on from, however often the stage is started: what it is, and the way out.
+    /// What is stored cannot be gone on from, however often the stage is started: what it is, and
+    /// the way out.
     #[error("{0}")]
     Unusable(String),
 }
@@ -64,7 +68,13 @@ pub trait Store: Send + Sync {
     /// Says whether a key is there.
     fn contains(&self, table: Table, key: &[u8]) -> Result<bool, StoreError>;
     /// Visits the keys from `from` (included) to `to` (not included), in order.
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError>;
     /// Writes all changes, or none.
     fn commit(&self, changes: &Changes) -> Result<(), StoreError>;
     /// All tables as they are now, to be read while others commit. Nothing can be committed there.
@@ -81,7 +91,12 @@ pub struct MemoryStore {
 
 impl MemoryStore {
     fn with<R>(&self, use_tables: impl FnOnce(&mut BTreeMap<Table, Rows>) -> R) -> R {
-        use_tables(&mut self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        use_tables(
+            &mut self
+                .tables
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        )
     }
 }
 
@@ -91,10 +106,20 @@ impl Store for MemoryStore {
     }
 
     fn contains(&self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
-        Ok(self.with(|tables| tables.get(table).is_some_and(|table| table.contains_key(key))))
+        Ok(self.with(|tables| {
+            tables
+                .get(table)
+                .is_some_and(|table| table.contains_key(key))
+        }))
     }
 
-    fn scan(&self, table: Table, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
         self.with(|tables| {
             if let Some(table) = tables.get(table) {
                 for (key, value) in table.range(from.to_vec()..to.to_vec()) {
@@ -123,6 +148,8 @@ impl Store for MemoryStore {
     }
 
     fn snapshot(&self) -> Arc<dyn Store> {
-        Arc::new(MemoryStore { tables: Mutex::new(self.with(|tables| tables.clone())) })
+        Arc::new(MemoryStore {
+            tables: Mutex::new(self.with(|tables| tables.clone())),
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! What a process tells of itself: metrics, CPU time and memory. Beside them, files that are replaced whole.
+//! What a process tells of itself: metrics, CPU time and memory. Beside them, files that are
+//! replaced whole.
 //!
 //! - [`metrics`]: what metrics mean, and the text that Prometheus reads;
 //! - [`process`]: CPU time and memory of a process;

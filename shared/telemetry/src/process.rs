@@ -1,6 +1,7 @@
 //! What Linux tells of a process in `/proc`: CPU time and memory.
 //!
-//! Two files of a fixed form are read here; the crate for all of `/proc` takes 17 s of a first build.
+//! Two files of a fixed form are read here; the crate for all of `/proc` takes 17 s of a first
+//! build.
 
 use rustix::param::clock_ticks_per_second;
 use std::fs::read_to_string;
@@ -25,14 +26,15 @@ pub struct Memory {
     pub peak: u64,
 }
 
-/// The name of the host that this process runs on; none when the system does not tell. In a pod of Kubernetes it is the
-/// pod's.
+/// The name of the host that this process runs on; none when the system does not tell. In a pod of
+/// Kubernetes it is the pod's.
 pub fn host_name() -> Option<String> {
     let name = read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Where others reach what listens at an address: by the host's name when it listens on all of its addresses.
+/// Where others reach what listens at an address: by the host's name when it listens on all of its
+/// addresses.
 pub fn reachable(listen: SocketAddr) -> String {
     match host_name().filter(|_| listen.ip().is_unspecified()) {
         Some(host) => format!("{host}:{}", listen.port()),
@@ -63,20 +65,31 @@ pub fn memory(pid: u32) -> Option<Memory> {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
     };
-    Some(Memory { resident: bytes("VmRSS:")?, peak: bytes("VmHWM:")? })
+    Some(Memory {
+        resident: bytes("VmRSS:")?,
+        peak: bytes("VmHWM:")?,
+    })
 }
 
 fn cpu_time_in(folder: &Path) -> Option<CpuTime> {
     read_stat(&read_to_string(folder.join("stat")).ok()?)
 }
 
-/// Reads `stat` as proc_pid_stat(5) describes it. The second field, the name in parentheses, may hold any character.
+/// Reads `stat` as proc_pid_stat(5) describes it. The second field, the name in parentheses, may
+/// hold any character.
 fn read_stat(stat: &str) -> Option<CpuTime> {
     let fields = stat.rsplit_once(')')?.1;
     // utime, stime, cutime and cstime: fields 14 to 17, the first behind the name is 3.
-    let mut ticks = fields.split_ascii_whitespace().skip(14 - 3).map(|field| field.parse::<u64>().ok());
-    let mut seconds = || Some((ticks.next()?? + ticks.next()??) as f64 / clock_ticks_per_second() as f64);
-    Some(CpuTime { own_s: seconds()?, ended_children_s: seconds()? })
+    let mut ticks = fields
+        .split_ascii_whitespace()
+        .skip(14 - 3)
+        .map(|field| field.parse::<u64>().ok());
+    let mut seconds =
+        || Some((ticks.next()?? + ticks.next()??) as f64 / clock_ticks_per_second() as f64);
+    Some(CpuTime {
+        own_s: seconds()?,
+        ended_children_s: seconds()?,
+    })
 }
 
 #[cfg(test)]
@@ -86,9 +99,16 @@ mod tests {
     #[test]
     fn the_times_stand_behind_a_name_of_any_form() {
         let per_second = clock_ticks_per_second();
-        let stat = format!("7 (a b) (c) S 1 7 7 0 -1 4 100 0 0 0 {} {} 3 4 20 0 1 0", 2 * per_second, per_second);
+        let stat = format!(
+            "7 (a b) (c) S 1 7 7 0 -1 4 100 0 0 0 {} {} 3 4 20 0 1 0",
+            2 * per_second,
+            per_second
+        );
         let time = read_stat(&stat).unwrap();
-        assert_eq!((time.own_s, time.ended_children_s), (3.0, 7.0 / per_second as f64));
+        assert_eq!(
+            (time.own_s, time.ended_children_s),
+            (3.0, 7.0 / per_second as f64)
+        );
         assert!(read_stat("7 (cut) S 1 7").is_none() && read_stat("").is_none());
     }
 
@@ -96,7 +116,10 @@ mod tests {
     fn this_process_uses_time_and_memory_and_one_that_is_gone_does_not() {
         let pid = std::process::id();
         let memory = memory(pid).unwrap();
-        assert!(memory.resident > 0 && memory.peak >= memory.resident, "{memory:?}");
+        assert!(
+            memory.resident > 0 && memory.peak >= memory.resident,
+            "{memory:?}"
+        );
         assert!(cpu_time(pid).unwrap().own_s >= main_thread_cpu_time(pid).unwrap().own_s);
         assert!(cpu_time(u32::MAX).is_none() && super::memory(u32::MAX).is_none());
     }

@@ -5,8 +5,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Puts a file in the place of the one at `path`, whose folder it makes if there is none. It may hold secrets: only its
-/// owner may read it.
+/// Puts a file in the place of the one at `path`, whose folder it makes if there is none. It may
+/// hold secrets: only its owner may read it.
 ///
 /// # Errors
 /// The file cannot be written; the one before is still there.
@@ -16,7 +16,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    let mut file = File::options().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = File::options()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&new, path)
@@ -36,7 +41,11 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(
+            fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
     }
 
     #[test]

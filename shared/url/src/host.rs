@@ -7,9 +7,10 @@ const NAME_BYTES_MAX: usize = 253;
 /// RFC 1035 2.3.4.
 const LABEL_BYTES_MAX: usize = 63;
 
-/// Says whether the host is a registered name that a name server could know: lower-case letters, digits, hyphens and
-/// underscores in labels of 1 to 63 bytes. WHATWG parsing lets more through (`!`, `,`, `)`, empty labels); nothing
-/// answers under such names, and the separators of a SURT must not occur in one.
+/// Says whether the host is a registered name that a name server could know: lower-case letters,
+/// digits, hyphens and underscores in labels of 1 to 63 bytes. WHATWG parsing lets more through
+/// (`!`, `,`, `)`, empty labels); nothing answers under such names, and the separators of a SURT
+/// must not occur in one.
 pub fn is_name(host: &str) -> bool {
     if host.is_empty() || host.len() > NAME_BYTES_MAX {
         return false;
@@ -29,17 +30,24 @@ pub fn is_name(host: &str) -> bool {
     label_bytes > 0
 }
 
-/// Says whether the name is its own canonical form beyond doubt: no label in Punycode, which would have to be
-/// validated, and a last label that starts with a letter and so cannot make the host an IPv4 address.
+/// Says whether the name is its own canonical form beyond doubt: no label in Punycode, which would
+/// have to be validated, and a last label that starts with a letter and so cannot make the host an
+/// IPv4 address.
 pub(super) fn is_plain_name(host: &str) -> bool {
     let last_label = host.rsplit('.').next().unwrap_or_default();
-    is_name(host) && last_label.starts_with(|c: char| c.is_ascii_lowercase()) && !host.contains("xn--")
+    is_name(host)
+        && last_label.starts_with(|c: char| c.is_ascii_lowercase())
+        && !host.contains("xn--")
 }
 
 /// The address a host stands for, if it is an address literal: `127.0.0.1`, `[::1]`.
 pub fn address_literal(host: &str) -> Option<IpAddr> {
     if let Some(inner) = host.strip_prefix('[') {
-        return inner.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
+        return inner
+            .strip_suffix(']')?
+            .parse::<Ipv6Addr>()
+            .ok()
+            .map(IpAddr::V6);
     }
     // names rarely start with a digit: the common case ends here
     if !host.starts_with(|c: char| c.is_ascii_digit()) {
@@ -48,7 +56,8 @@ pub fn address_literal(host: &str) -> Option<IpAddr> {
     host.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }
 
-/// The domain a host's owner registered, by the public suffix list: `example.co.uk` for `www.example.co.uk`.
+/// The domain a host's owner registered, by the public suffix list: `example.co.uk` for
+/// `www.example.co.uk`.
 ///
 /// Address literals, single labels and public suffixes themselves have none and give themselves.
 pub fn registered_domain(host: &str) -> &str {
@@ -65,11 +74,19 @@ mod tests {
 
     #[test]
     fn names_are_labels_of_letters_digits_hyphens_and_underscores() {
-        for good in ["a", "example.com", "xn--bcher-kva.de", "_dmarc.a-b.c", "1.example"] {
+        for good in [
+            "a",
+            "example.com",
+            "xn--bcher-kva.de",
+            "_dmarc.a-b.c",
+            "1.example",
+        ] {
             assert!(is_name(good), "{good}");
         }
         assert!(is_name(&"a".repeat(63)));
-        for bad in ["", ".", "a.", ".a", "a..b", "a,b", "a)b", "A.com", "a b", "[::1]"] {
+        for bad in [
+            "", ".", "a.", ".a", "a..b", "a,b", "a)b", "A.com", "a b", "[::1]",
+        ] {
             assert!(!is_name(bad), "{bad}");
         }
         assert!(!is_name(&"a".repeat(64)));
@@ -79,16 +96,33 @@ mod tests {
     #[test]
     fn names_that_may_be_numbers_or_punycode_are_not_plain() {
         assert!(is_plain_name("www.example.com"));
-        for doubtful in ["1.2.3.4", "example.0x7f", "example.1", "xn--90ax2c.xn--p1ai", "a."] {
+        for doubtful in [
+            "1.2.3.4",
+            "example.0x7f",
+            "example.1",
+            "xn--90ax2c.xn--p1ai",
+            "a.",
+        ] {
             assert!(!is_plain_name(doubtful), "{doubtful}");
         }
     }
 
     #[test]
     fn address_literals_are_dotted_quads_and_bracketed_ipv6() {
-        assert_eq!(address_literal("127.0.0.1"), Some("127.0.0.1".parse().unwrap()));
+        assert_eq!(
+            address_literal("127.0.0.1"),
+            Some("127.0.0.1".parse().unwrap())
+        );
         assert_eq!(address_literal("[::1]"), Some("::1".parse().unwrap()));
-        for name in ["example.com", "1.2.3", "1.2.3.4.example", "::1", "[::1", "[1.2.3.4]", ""] {
+        for name in [
+            "example.com",
+            "1.2.3",
+            "1.2.3.4.example",
+            "::1",
+            "[::1",
+            "[1.2.3.4]",
+            "",
+        ] {
             assert_eq!(address_literal(name), None, "{name}");
         }
     }

@@ -1,7 +1,8 @@
-//! From a fingerprint to its slot: open addressing with linear probing, and no tombstones. The caches of URLs and of
-//! names find their entries by it.
+//! From a fingerprint to its slot: open addressing with linear probing, and no tombstones. The
+//! caches of URLs and of names find their entries by it.
 //!
-//! Invariant: no cell between a fingerprint's home and its cell is empty, so a search ends at the first empty one.
+//! Invariant: no cell between a fingerprint's home and its cell is empty, so a search ends at the
+//! first empty one.
 
 /// What a slot holds is known by its fingerprint.
 pub trait Fingerprinted {
@@ -23,14 +24,18 @@ pub struct Index {
     shift: u32,
 }
 
-/// 2^64 divided by the golden ratio: spreads what differs in any bits over the upper ones (Knuth 1973, section 6.4).
+/// 2^64 divided by the golden ratio: spreads what differs in any bits over the upper ones (Knuth
+/// 1973, section 6.4).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Index {
     /// For so many slots.
     pub fn new(slots: usize) -> Self {
         let cells = (slots * 2).next_power_of_two().max(2);
-        Index { cells: vec![0; cells].into_boxed_slice(), shift: 64 - cells.trailing_zeros() }
+        Index {
+            cells: vec![0; cells].into_boxed_slice(),
+            shift: 64 - cells.trailing_zeros(),
+        }
     }
 
     fn home(&self, fingerprint: u64) -> usize {
@@ -76,7 +81,9 @@ impl Index {
         let mut cell = empty;
         loop {
             cell = self.after(cell);
-            let Some(other) = self.cells[cell].checked_sub(1) else { break };
+            let Some(other) = self.cells[cell].checked_sub(1) else {
+                break;
+            };
             let home = self.home(slots[other as usize].fingerprint());
             // Whether its home lies at or before the empty cell, going round.
             let mask = self.cells.len() - 1;

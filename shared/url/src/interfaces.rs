@@ -1,6 +1,8 @@
-//! The addresses of this machine's own interfaces: what it serves there is not for a crawler to find (P7).
+//! The addresses of this machine's own interfaces: what it serves there is not for a crawler to
+//! find (P7).
 //!
-//! In: the kernel's tables below `/proc/net`, of the network namespace that the process is in. Out: addresses.
+//! In: the kernel's tables below `/proc/net`, of the network namespace that the process is in. Out:
+//! addresses.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -42,7 +44,11 @@ fn local_v4(table: &str) -> Vec<IpAddr> {
 
 fn local_v6(table: &str) -> Vec<IpAddr> {
     let address = |line: &str| u128::from_str_radix(line.split_whitespace().next()?, 16).ok();
-    table.lines().filter_map(address).map(|bits| IpAddr::V6(Ipv6Addr::from(bits))).collect()
+    table
+        .lines()
+        .filter_map(address)
+        .map(|bits| IpAddr::V6(Ipv6Addr::from(bits)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -55,9 +61,11 @@ mod tests {
 
     #[test]
     fn leaves_of_one_address_that_are_local_are_its_interfaces() {
-        let table = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     |-- 127.0.0.0\n        \
-                     /8 host LOCAL\n     |-- 127.0.0.1\n        /32 host LOCAL\n     |-- 8.9.10.11\n        \
-                     /24 link UNICAST\n        /32 host LOCAL\n     |-- 8.9.10.255\n        /32 link BROADCAST\n";
+        let table = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe \
+                     UNICAST\n     |-- 127.0.0.0\n        /8 host LOCAL\n     |-- \
+                     127.0.0.1\n        /32 host LOCAL\n     |-- 8.9.10.11\n        /24 link \
+                     UNICAST\n        /32 host LOCAL\n     |-- 8.9.10.255\n        /32 link \
+                     BROADCAST\n";
         assert_eq!(text(&local_v4(table)), ["127.0.0.1", "8.9.10.11"]);
         assert!(local_v4("nonsense\n|-- x\n/32 host LOCAL\n").is_empty());
     }
@@ -66,7 +74,10 @@ mod tests {
     fn addresses_of_version_6_are_read_from_their_digits() {
         let table = "fe8000000000000000fc00fffe000001 04 40 20 80     eth0\n\
                      26064700000000000000000000001111 02 40 00 80     eth0\n\nnonsense\n";
-        assert_eq!(text(&local_v6(table)), ["fe80::fc:ff:fe00:1", "2606:4700::1111"]);
+        assert_eq!(
+            text(&local_v6(table)),
+            ["fe80::fc:ff:fe00:1", "2606:4700::1111"]
+        );
     }
 
     /// Method: an address of this machine, and no other, can be bound to.
@@ -75,7 +86,8 @@ mod tests {
         let own = own_addresses().expect("Linux tells");
         assert!(own.contains(&IpAddr::V4(Ipv4Addr::LOCALHOST)), "{own:?}");
         for address in own.iter().filter(|address| address.is_ipv4()) {
-            std::net::UdpSocket::bind((*address, 0)).unwrap_or_else(|error| panic!("{address}: {error}"));
+            std::net::UdpSocket::bind((*address, 0))
+                .unwrap_or_else(|error| panic!("{address}: {error}"));
         }
     }
 }

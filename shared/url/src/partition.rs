@@ -1,10 +1,10 @@
 //! Partitions: ranges of hashes, each with its upper bits in common.
 //!
-//! A host belongs to the partition of the hash of its name, a body to that of its fingerprint. Keys begin with that hash,
-//! so a partition is one sorted range of a table, and so is each half of it.
+//! A host belongs to the partition of the hash of its name, a body to that of its fingerprint. Keys
+//! begin with that hash, so a partition is one sorted range of a table, and so is each half of it.
 //!
-//! Invariants: the partitions cover all hashes, each hash once, in the order of the hashes; with twice as many partitions
-//! each falls into two.
+//! Invariants: the partitions cover all hashes, each hash once, in the order of the hashes; with
+//! twice as many partitions each falls into two.
 
 use std::ops::RangeInclusive;
 
@@ -17,15 +17,16 @@ pub fn host_hash(host: &str) -> u64 {
     }
 }
 
-/// The partition of a host: 0 to `n_partitions - 1`. The same for every scheme, port and letter case.
+/// The partition of a host: 0 to `n_partitions - 1`. The same for every scheme, port and letter
+/// case.
 ///
 /// `n_partitions` is fixed for the life of a crawl; 0 counts as 1.
 pub fn partition(host: &str, n_partitions: u16) -> u16 {
     partition_of(host_hash(host), n_partitions)
 }
 
-/// The partition of a hash: its upper bits, where `n_partitions` is a power of two. Another number divides the hashes
-/// evenly, too.
+/// The partition of a hash: its upper bits, where `n_partitions` is a power of two. Another number
+/// divides the hashes evenly, too.
 pub fn partition_of(hash: u64, n_partitions: u16) -> u16 {
     // The product is below 2^64 times the number of partitions, so the cast keeps its upper part.
     ((u128::from(hash) * u128::from(n_partitions.max(1))) >> u64::BITS) as u16
@@ -33,7 +34,9 @@ pub fn partition_of(hash: u64, n_partitions: u16) -> u16 {
 
 /// The hashes of a partition below `n_partitions`.
 pub fn hashes_of(partition: u16, n_partitions: u16) -> RangeInclusive<u64> {
-    let first = |partition: u32| (u128::from(partition) << u64::BITS).div_ceil(u128::from(n_partitions.max(1)));
+    let first = |partition: u32| {
+        (u128::from(partition) << u64::BITS).div_ceil(u128::from(n_partitions.max(1)))
+    };
     let partition = u32::from(partition.min(n_partitions.saturating_sub(1)));
     // Below 2^64: the first hash of a partition, and the one before the first of the next.
     first(partition) as u64..=(first(partition + 1) - 1) as u64
@@ -49,12 +52,18 @@ mod tests {
         // Fixed values: a change would strand the state of running crawls in the wrong partition.
         assert_eq!(host_hash("www.example.com"), 0x4128_4eb5_bfdf_32e5);
         assert_eq!(host_hash("WWW.Example.com"), 0x4128_4eb5_bfdf_32e5);
-        assert_eq!([1, 8, 64, 4096].map(|n| partition("www.example.com", n)), [0, 2, 16, 0x412]);
+        assert_eq!(
+            [1, 8, 64, 4096].map(|n| partition("www.example.com", n)),
+            [0, 2, 16, 0x412]
+        );
         let mut counts = [0_u32; 64];
         for i in 0..64_000 {
             counts[usize::from(partition(&format!("host-{i}.example"), 64))] += 1;
         }
-        assert!(counts.iter().all(|&n| (850..1_150).contains(&n)), "{counts:?}");
+        assert!(
+            counts.iter().all(|&n| (850..1_150).contains(&n)),
+            "{counts:?}"
+        );
         assert_eq!(partition("a", 0), 0);
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// A header's value, the bytes outside ASCII escaped one by one: whatever encoding the server meant, it gets its own
-/// bytes back.
+/// A header's value, the bytes outside ASCII escaped one by one: whatever encoding the server
+/// meant, it gets its own bytes back.
 pub fn header_reference(value: &[u8]) -> String {
     let mut text = String::with_capacity(value.len());
     for &byte in value.trim_ascii() {

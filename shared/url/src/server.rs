@@ -3,8 +3,8 @@
 use super::host::{address_literal, is_name};
 use std::{fmt, str::FromStr};
 
-/// The server of a canonical URL exactly as it stands there: `https://example.com`, `http://[::1]:8080`. The unit
-/// of politeness and of ranking.
+/// The server of a canonical URL exactly as it stands there: `https://example.com`,
+/// `http://[::1]:8080`. The unit of politeness and of ranking.
 pub fn server_of(canonical: &str) -> &str {
     &canonical[..server_end(canonical)]
 }
@@ -14,8 +14,8 @@ pub fn host_of(canonical: &str) -> &str {
     host_and_port(&canonical[authority_start(canonical)..server_end(canonical)]).0
 }
 
-/// The path and query of a canonical URL, from the slash behind the authority on: what a request asks for and what
-/// robots.txt rules are matched against.
+/// The path and query of a canonical URL, from the slash behind the authority on: what a request
+/// asks for and what robots.txt rules are matched against.
 pub fn path_of(canonical: &str) -> &str {
     &canonical[server_end(canonical)..]
 }
@@ -27,7 +27,9 @@ pub(super) fn authority_start(canonical: &str) -> usize {
 
 fn server_end(canonical: &str) -> usize {
     let start = authority_start(canonical);
-    canonical[start..].find('/').map_or(canonical.len(), |at| start + at)
+    canonical[start..]
+        .find('/')
+        .map_or(canonical.len(), |at| start + at)
 }
 
 fn host_and_port(authority: &str) -> (&str, Option<&str>) {
@@ -87,7 +89,11 @@ impl FromStr for Server {
     /// Strict: only the canonical spelling, so that a server has one text and one value.
     fn from_str(text: &str) -> Result<Self, NotAServer> {
         let server = take_apart(text).ok_or_else(|| NotAServer(text.to_owned()))?;
-        if server.to_string() == text { Ok(server) } else { Err(NotAServer(text.to_owned())) }
+        if server.to_string() == text {
+            Ok(server)
+        } else {
+            Err(NotAServer(text.to_owned()))
+        }
     }
 }
 
@@ -103,7 +109,11 @@ fn take_apart(text: &str) -> Option<Server> {
         None => scheme.default_port(),
     };
     let known = is_name(host) || address_literal(host).is_some();
-    known.then(|| Server { scheme, host: host.to_owned(), port })
+    known.then(|| Server {
+        scheme,
+        host: host.to_owned(),
+        port,
+    })
 }
 
 impl fmt::Display for Server {
@@ -124,13 +134,31 @@ mod tests {
     #[test]
     fn a_url_falls_into_server_and_path_and_the_server_holds_the_host() {
         for (url, server, host, path) in [
-            ("http://example.com/", "http://example.com", "example.com", "/"),
-            ("https://a.example:8443/p?q=http://x/", "https://a.example:8443", "a.example", "/p?q=http://x/"),
+            (
+                "http://example.com/",
+                "http://example.com",
+                "example.com",
+                "/",
+            ),
+            (
+                "https://a.example:8443/p?q=http://x/",
+                "https://a.example:8443",
+                "a.example",
+                "/p?q=http://x/",
+            ),
             ("http://[::1]:8080/x", "http://[::1]:8080", "[::1]", "/x"),
             ("http://[::1]/", "http://[::1]", "[::1]", "/"),
-            ("http://127.0.0.1:81/", "http://127.0.0.1:81", "127.0.0.1", "/"),
+            (
+                "http://127.0.0.1:81/",
+                "http://127.0.0.1:81",
+                "127.0.0.1",
+                "/",
+            ),
         ] {
-            assert_eq!((server_of(url), host_of(url), path_of(url)), (server, host, path));
+            assert_eq!(
+                (server_of(url), host_of(url), path_of(url)),
+                (server, host, path)
+            );
             assert_eq!(format!("{}{}", server_of(url), path_of(url)), url);
         }
     }
@@ -147,11 +175,23 @@ mod tests {
             ("http://example.com", Scheme::Http, "example.com", 80),
             ("https://example.com", Scheme::Https, "example.com", 443),
             ("https://example.com:80", Scheme::Https, "example.com", 80),
-            ("http://[2001:db8::1]:8080", Scheme::Http, "[2001:db8::1]", 8080),
+            (
+                "http://[2001:db8::1]:8080",
+                Scheme::Http,
+                "[2001:db8::1]",
+                8080,
+            ),
             ("http://10.0.0.1", Scheme::Http, "10.0.0.1", 80),
         ] {
             let server: Server = text.parse().unwrap();
-            assert_eq!(server, Server { scheme, host: host.to_owned(), port });
+            assert_eq!(
+                server,
+                Server {
+                    scheme,
+                    host: host.to_owned(),
+                    port
+                }
+            );
             assert_eq!(server.to_string(), text);
         }
         for bad in [

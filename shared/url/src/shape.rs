@@ -1,13 +1,16 @@
-//! Shapes: what the URLs of a part of a site have in common, so that a part without end is known by its form.
+//! Shapes: what the URLs of a part of a site have in common, so that a part without end is known by
+//! its form.
 //!
-//! A shape is the path and the names in the query. Numbers, hexadecimal numbers and values say which page of the part it is,
-//! and are left out: `/calendar/2031/7?view=day` has the shape `/calendar/0/0?view`.
+//! A shape is the path and the names in the query. Numbers, hexadecimal numbers and values say
+//! which page of the part it is, and are left out: `/calendar/2031/7?view=day` has the shape
+//! `/calendar/0/0?view`.
 //!
 //! Invariant: the shape of a shape is itself, so people can name one.
 
 use super::server_of;
 
-/// A token of hexadecimal digits with at least this many bytes, one of them a decimal digit, is a number.
+/// A token of hexadecimal digits with at least this many bytes, one of them a decimal digit, is a
+/// number.
 const HEX_BYTES_MIN: usize = 4;
 
 /// The shape of a canonical URL.
@@ -31,14 +34,21 @@ fn visit(url: &str, add: &mut dyn FnMut(u8)) {
     let mut rest = &url.as_bytes()[server_of(url).len()..];
     let mut is_query = false;
     while let [first, after @ ..] = rest {
-        let token = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        let token = rest
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count();
         if token > 0 {
             visit_token(&rest[..token], add);
             rest = &rest[token..];
         } else if *first == b'=' {
-            // A value goes up to the next parameter; one in a path (`;jsessionid=…`) up to the next segment, too.
+            // A value goes up to the next parameter; one in a path (`;jsessionid=…`) up to the next
+            // segment, too.
             let ends: &[u8] = if is_query { b"&;" } else { b"&;/?" };
-            rest = &rest[rest.iter().position(|byte| ends.contains(byte)).unwrap_or(rest.len())..];
+            rest = &rest[rest
+                .iter()
+                .position(|byte| ends.contains(byte))
+                .unwrap_or(rest.len())..];
         } else {
             is_query |= *first == b'?';
             add(*first);
@@ -92,7 +102,10 @@ mod tests {
     #[test]
     fn equal_shapes_of_a_server_have_equal_hashes_and_no_others() {
         let hash = |url: &str| shape_hash(url);
-        assert_eq!(hash("http://a.test/p/1?x=2"), hash("http://a.test/p/22?x=3"));
+        assert_eq!(
+            hash("http://a.test/p/1?x=2"),
+            hash("http://a.test/p/22?x=3")
+        );
         assert_ne!(hash("http://a.test/p/1"), hash("http://b.test/p/1"));
         assert_ne!(hash("http://a.test/p/1"), hash("http://a.test/p/1/"));
         assert_ne!(hash("http://a.test/p/1"), hash("https://a.test/p/1"));

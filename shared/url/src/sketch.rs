@@ -1,17 +1,19 @@
 //! Sketches: 64 bits that are nearly the same for texts that are nearly the same.
 //!
-//! In: the text of a page, piece by piece. Out: its SimHash. Each run of three words votes on each bit by its own hash; the
-//! bits are those of the majorities. Numbers are all alike: pages that differ by their numbers alone are the same.
+//! In: the text of a page, piece by piece. Out: its SimHash. Each run of three words votes on each
+//! bit by its own hash; the bits are those of the majorities. Numbers are all alike: pages that
+//! differ by their numbers alone are the same.
 //!
 //! Invariant: the same pieces give the same sketch in every process and version.
 //!
-//! Sources: Charikar 2002 (SimHash); Manku, Jain and Das Sarma 2007 (for pages of a crawl); Broder 1997 (runs of words as
-//! what a text is made of).
+//! Sources: Charikar 2002 (SimHash); Manku, Jain and Das Sarma 2007 (for pages of a crawl); Broder
+//! 1997 (runs of words as what a text is made of).
 
-/// One page of so many is sketched, chosen by its URL: a part is enough to judge by, and sketches take time.
+/// One page of so many is sketched, chosen by its URL: a part is enough to judge by, and sketches
+/// take time.
 pub const ONE_PAGE_OF: u64 = 32;
-/// Sketches that differ by at most so many bits are near: of texts of which about 19 of 20 runs of words are the same (the
-/// angle between them is 6/64 of a half turn, and its cosine 0.96).
+/// Sketches that differ by at most so many bits are near: of texts of which about 19 of 20 runs of
+/// words are the same (the angle between them is 6/64 of a half turn, and its cosine 0.96).
 const NEAR_BITS: u32 = 6;
 /// Bits of a count of votes: texts with more runs of words are sketched by their beginning.
 const PLANES: usize = 20;
@@ -33,7 +35,8 @@ pub fn is_near(one: u64, other: u64) -> bool {
 /// A sketch in the making.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sketch {
-    /// For each bit the number of runs whose hashes have it: bit by bit, so that all 64 numbers are added to at once.
+    /// For each bit the number of runs whose hashes have it: bit by bit, so that all 64 numbers are
+    /// added to at once.
     votes: [u64; PLANES],
     runs: u32,
     /// Hashes of the words before.
@@ -63,7 +66,8 @@ const COUNTS_AS: [u8; 256] = {
 impl Sketch {
     /// Adds text. A word may go on from piece to piece.
     pub fn add(&mut self, text: &[u8]) {
-        let (mut word, mut last) = (self.word, self.last);
+        let mut word = self.word;
+        let mut last = self.last;
         for &byte in text {
             let letter = COUNTS_AS[usize::from(byte)];
             if letter == 0 {
@@ -113,8 +117,10 @@ impl Sketch {
     pub fn finish(mut self) -> Option<u64> {
         self.space();
         let least = self.runs / 2 + 1;
-        // For each bit: says whether its number of votes is at least that, from the highest bit of the numbers on.
-        let (mut more, mut equal) = (0, u64::MAX);
+        // For each bit: says whether its number of votes is at least that, from the highest bit of
+        // the numbers on.
+        let mut more = 0;
+        let mut equal = u64::MAX;
         for place in (0..PLANES).rev() {
             let bit = if least >> place & 1 == 1 { u64::MAX } else { 0 };
             more |= equal & self.votes[place] & !bit;
@@ -143,8 +149,11 @@ mod tests {
     fn prose(words: usize, seed: u64) -> String {
         let mut state = seed;
         let mut word = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            format!("w{}x ", char::from(b'a' + (state >> 33) as u8 % 26)).repeat(1 + (state >> 60) as usize % 2)
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            format!("w{}x ", char::from(b'a' + (state >> 33) as u8 % 26))
+                .repeat(1 + (state >> 60) as usize % 2)
         };
         (0..words).map(|_| word()).collect()
     }
@@ -153,11 +162,21 @@ mod tests {
     fn months_of_a_calendar_are_near_and_letters_are_not() {
         let month = |name: &str, year: u32, days: u32| {
             let days: String = (1..=days).map(|day| format!("{day} ")).collect();
-            format!("Events of the town Mon Tue Wed Thu Fri Sat Sun {name} {year} {days} Home Calendar Contact Imprint")
+            format!(
+                "Events of the town Mon Tue Wed Thu Fri Sat Sun {name} {year} {days} Home Calendar \
+                 Contact Imprint"
+            )
         };
-        assert!(is_near(sketch(&month("July", 2031, 31)), sketch(&month("July", 2032, 30))));
-        let letter =
-            |seed| format!("From: someone Subject: a question Date: today {} Home Next Previous", prose(80, seed));
+        assert!(is_near(
+            sketch(&month("July", 2031, 31)),
+            sketch(&month("July", 2032, 30))
+        ));
+        let letter = |seed| {
+            format!(
+                "From: someone Subject: a question Date: today {} Home Next Previous",
+                prose(80, seed)
+            )
+        };
         assert!((1..50).all(|seed| !is_near(sketch(&letter(0)), sketch(&letter(seed)))));
         assert!(distance(&letter(1), &letter(2)) > 12);
     }
@@ -166,13 +185,20 @@ mod tests {
     fn a_small_change_of_a_long_text_changes_few_bits() {
         for seed in 0..50 {
             let text = prose(400, seed);
-            assert!(is_near(sketch(&text), sketch(&text.replacen("w", "other w", 2))), "{seed}");
+            assert!(
+                is_near(sketch(&text), sketch(&text.replacen("w", "other w", 2))),
+                "{seed}"
+            );
         }
     }
 
     #[test]
     fn a_sketch_stays_what_it_is() {
-        let of = |text: &str| sketch(&format!("{text} one two three four five six seven eight nine"));
+        let of = |text: &str| {
+            sketch(&format!(
+                "{text} one two three four five six seven eight nine"
+            ))
+        };
         assert_eq!(of("Page 12 of 20"), of("page 7 OF 3"));
         assert_eq!(of("ten"), 9_396_796_584_278_635_161);
         let mut apart = Sketch::default();
@@ -180,7 +206,11 @@ mod tests {
             apart.add(number.to_string().as_bytes());
             apart.space();
         }
-        assert_eq!(apart.finish().unwrap_or_default(), sketch("0 1 2 3 4 5 6 7 8 9"), "each cell of a table is a word");
+        assert_eq!(
+            apart.finish().unwrap_or_default(),
+            sketch("0 1 2 3 4 5 6 7 8 9"),
+            "each cell of a table is a word"
+        );
         let mut short = Sketch::default();
         short.add(b"one two three four five six seven eight nine");
         assert_eq!(short.finish(), None, "too short");

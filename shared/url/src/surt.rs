@@ -5,10 +5,11 @@ use super::server::{authority_start, host_of, path_of, server_of};
 
 /// The long form of a canonical URL's SURT: `http://(com,example,www,:8080)/path?query`.
 ///
-/// The labels of the host are reversed, each followed by a comma, so that the prefix `http://(com,example,` covers
-/// a domain with all its subdomains and never `example2.com`. Address literals stand as they are:
-/// `http://(127.0.0.1:8080)/`. The result is in lower case, paths too, as in the archives' tools: a key for
-/// prefix scopes and sorting, not an identity, since two URLs can share it. Build prefixes with this function too.
+/// The labels of the host are reversed, each followed by a comma, so that the prefix
+/// `http://(com,example,` covers a domain with all its subdomains and never `example2.com`. Address
+/// literals stand as they are: `http://(127.0.0.1:8080)/`. The result is in lower case, paths too,
+/// as in the archives' tools: a key for prefix scopes and sorting, not an identity, since two URLs
+/// can share it. Build prefixes with this function too.
 ///
 /// Source: Heritrix's SURT, the `surt` package.
 pub fn surt(canonical: &str) -> String {
@@ -40,14 +41,23 @@ mod tests {
     #[test]
     fn hosts_are_reversed_with_a_trailing_comma_and_addresses_are_not() {
         for (url, expected) in [
-            ("http://www.example.com/path?query", "http://(com,example,www,)/path?query"),
+            (
+                "http://www.example.com/path?query",
+                "http://(com,example,www,)/path?query",
+            ),
             ("https://example.com/", "https://(com,example,)/"),
-            ("http://www.example.com:8080/a", "http://(com,example,www,:8080)/a"),
+            (
+                "http://www.example.com:8080/a",
+                "http://(com,example,www,:8080)/a",
+            ),
             ("http://localhost/", "http://(localhost,)/"),
             ("http://127.0.0.1/", "http://(127.0.0.1)/"),
             ("http://127.0.0.1:8080/x", "http://(127.0.0.1:8080)/x"),
             ("http://[2001:db8::1]:81/", "http://([2001:db8::1]:81)/"),
-            ("http://example.com/A?B=%2F", "http://(com,example,)/a?b=%2f"),
+            (
+                "http://example.com/A?B=%2F",
+                "http://(com,example,)/a?b=%2f",
+            ),
             ("http://http/http", "http://(http,)/http"),
             ("http://p/", "http://(p,)/"),
         ] {

@@ -13,8 +13,8 @@ pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A point of monotonic time, in microseconds since an origin that belongs to the process (or to the
-/// simulation). Never stored and never sent: what survives a process is a remaining wait (P2).
+/// A point of monotonic time, in microseconds since an origin that belongs to the process (or to
+/// the simulation). Never stored and never sent: what survives a process is a remaining wait (P2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 

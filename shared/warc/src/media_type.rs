@@ -1,24 +1,33 @@
 //! Media types: what a server says that a body is.
 //!
-//! In: the values of `Content-Type`. Out: the types among them. All stages go by this, so that what is left unread, what is
-//! archived and what is read for links are the same bodies.
+//! In: the values of `Content-Type`. Out: the types among them. All stages go by this, so that what
+//! is left unread, what is archived and what is read for links are the same bodies.
 //!
-//! One thing is read that the grammar does not allow, as browsers read it: a type is cut at white space
-//! (`text/html charset=x`). Source: Fetch Standard, "extract a MIME type".
+//! One thing is read that the grammar does not allow, as browsers read it: a type is cut at white
+//! space (`text/html charset=x`). Source: Fetch Standard, "extract a MIME type".
 
 use memchr::memchr;
 
-/// The types that the values of all `Content-Type` headers say, in order, each with its parameters. What is no type, and
-/// `*/*`, is left out.
-pub fn types<'a>(values: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    values.flat_map(|value| parts(value, b',')).filter_map(of_value).filter(|(essence, _)| *essence != b"*/*")
+/// The types that the values of all `Content-Type` headers say, in order, each with its parameters.
+/// What is no type, and `*/*`, is left out.
+pub fn types<'a>(
+    values: impl Iterator<Item = &'a [u8]>,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    values
+        .flat_map(|value| parts(value, b','))
+        .filter_map(of_value)
+        .filter(|(essence, _)| *essence != b"*/*")
 }
 
-/// `type/subtype` in lower case as the values of all `Content-Type` headers say it: the last that is one. Empty when none
-/// is, or when it is longer than `bytes_max`.
+/// `type/subtype` in lower case as the values of all `Content-Type` headers say it: the last that
+/// is one. Empty when none is, or when it is longer than `bytes_max`.
 pub fn essence<'a>(values: impl Iterator<Item = &'a [u8]>, bytes_max: usize) -> String {
-    let said = types(values).last().map(|(essence, _)| essence).filter(|essence| essence.len() <= bytes_max);
-    said.map(|essence| String::from_utf8_lossy(essence).to_ascii_lowercase()).unwrap_or_default()
+    let said = types(values)
+        .last()
+        .map(|(essence, _)| essence)
+        .filter(|essence| essence.len() <= bytes_max);
+    said.map(|essence| String::from_utf8_lossy(essence).to_ascii_lowercase())
+        .unwrap_or_default()
 }
 
 /// What stands between separators that are not in quotes.
@@ -40,7 +49,10 @@ pub fn parts(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
 /// The type in one value, and its parameters.
 fn of_value(value: &[u8]) -> Option<(&[u8], &[u8])> {
     let value = value.trim_ascii();
-    let end = value.iter().position(|byte| *byte == b';' || byte.is_ascii_whitespace()).unwrap_or(value.len());
+    let end = value
+        .iter()
+        .position(|byte| *byte == b';' || byte.is_ascii_whitespace())
+        .unwrap_or(value.len());
     let (essence, parameters) = value.split_at(end);
     let slash = memchr(b'/', essence)?;
     let is_type = is_token(&essence[..slash]) && is_token(&essence[slash + 1..]);
@@ -48,7 +60,10 @@ fn of_value(value: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn is_token(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+    !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }
 
 #[cfg(test)]

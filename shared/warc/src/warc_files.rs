@@ -1,7 +1,7 @@
 //! The WARC files of an archive: those in a folder and below it.
 //!
-//! In: a folder. Out: the paths of its files, in order. Limit: folders are entered `DEPTH_MAX` deep. Files that still grow
-//! (`.open`) are left out.
+//! In: a folder. Out: the paths of its files, in order. Limit: folders are entered `DEPTH_MAX`
+//! deep. Files that still grow (`.open`) are left out.
 
 use std::fs;
 use std::io;
@@ -47,12 +47,13 @@ pub fn of_archive(dir: &Path) -> Result<Vec<PathBuf>, String> {
     match in_folder(dir) {
         Ok(files) if !files.is_empty() => Ok(files),
         Ok(_) => Err(format!(
-            "there is no WARC file in the archive {shown} (stages.fetcher.archive): name a folder with files whose names end \
-             in .warc, .warc.gz or .warc.zst, such as `archive` in the data directory of a crawl that was kept"
+            "there is no WARC file in the archive {shown} (stages.fetcher.archive): name a folder \
+             with files whose names end in .warc, .warc.gz or .warc.zst, such as `archive` in the \
+             data directory of a crawl that was kept"
         )),
         Err(error) => Err(format!(
-            "the archive {shown} (stages.fetcher.archive) cannot be read: {error}; name a folder with WARC files that every \
-             fetcher sees"
+            "the archive {shown} (stages.fetcher.archive) cannot be read: {error}; name a folder \
+             with WARC files that every fetcher sees"
         )),
     }
 }
@@ -65,13 +66,27 @@ mod tests {
     fn files_are_found_in_folders_below_and_those_that_grow_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
-        assert!(of_archive(dir).unwrap_err().contains("there is no WARC file"));
+        assert!(
+            of_archive(dir)
+                .unwrap_err()
+                .contains("there is no WARC file")
+        );
         fs::create_dir_all(dir.join("b/c")).unwrap();
-        for name in ["z.warc", "a.warc.gz", "b/c/x.warc.zst", "a.warc.gz.open", "a.cdxj"] {
+        for name in [
+            "z.warc",
+            "a.warc.gz",
+            "b/c/x.warc.zst",
+            "a.warc.gz.open",
+            "a.cdxj",
+        ] {
             fs::write(dir.join(name), "").unwrap();
         }
         let expected = ["a.warc.gz", "b/c/x.warc.zst", "z.warc"].map(|name| dir.join(name));
         assert_eq!(of_archive(dir).unwrap(), expected);
-        assert!(of_archive(&dir.join("nothing")).unwrap_err().contains("cannot be read"));
+        assert!(
+            of_archive(&dir.join("nothing"))
+                .unwrap_err()
+                .contains("cannot be read")
+        );
     }
 }

@@ -48,9 +48,14 @@ impl Subjects {
         let template = self.template(edge);
         match token {
             Token::None => template.into_owned(),
-            Token::Partition(partition) => template.replace("{partition}", &format!("{partition:03}")),
+            Token::Partition(partition) => {
+                template.replace("{partition}", &format!("{partition:03}"))
+            }
             Token::InLane { partition, lane } => {
-                format!("{}.{lane}", template.replace("{partition}", &format!("{partition:03}")))
+                format!(
+                    "{}.{lane}",
+                    template.replace("{partition}", &format!("{partition:03}"))
+                )
             }
             Token::Instance(instance) => template.replace("{instance}", instance),
             Token::Lane(lane) => format!("{template}.{lane}"),
@@ -59,7 +64,10 @@ impl Subjects {
 
     /// Says whether an edge has a subject for each partition.
     pub fn has_partitions(&self, edge: Edge) -> bool {
-        matches!(edge.division(), Division::Partition | Division::PartitionInLane)
+        matches!(
+            edge.division(),
+            Division::Partition | Division::PartitionInLane
+        )
     }
 
     /// All subjects of an edge, by wildcards.
@@ -80,7 +88,11 @@ impl Subjects {
     /// The subjects of a partition of an edge, by wildcards.
     pub fn partition(&self, edge: Edge, partition: u16) -> String {
         let subject = self.of(edge, &Token::Partition(partition));
-        if edge.division() == Division::PartitionInLane { format!("{subject}.*") } else { subject }
+        if edge.division() == Division::PartitionInLane {
+            format!("{subject}.*")
+        } else {
+            subject
+        }
     }
 
     /// The subject of a stage's dead letters.
@@ -98,7 +110,8 @@ impl Subjects {
         format!("{}{PARKED}.{stage}.>", self.prefix)
     }
 
-    /// The subject of the parts of a partition that its owner gives away under a version of its ownership.
+    /// The subject of the parts of a partition that its owner gives away under a version of its
+    /// ownership.
     pub fn moves(&self, stage: &str, partition: u16, version: u64) -> String {
         format!("{}{MOVES}.{stage}.{partition:03}.{version}", self.prefix)
     }
@@ -120,17 +133,28 @@ impl Subjects {
 
     /// What is parked under a subject; none when it is not one of [`parked`](Self::parked).
     pub fn parked_under<'a>(&self, subject: &'a str) -> Option<ParkedUnder<'a>> {
-        let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(PARKED)?.strip_prefix('.')?;
+        let rest = subject
+            .strip_prefix(&self.prefix)?
+            .strip_prefix(PARKED)?
+            .strip_prefix('.')?;
         let (stage, rest) = rest.split_once('.')?;
         let (edge, version) = rest.rsplit_once('.')?;
-        Some(ParkedUnder { stage, edge, version: version.parse().ok()? })
+        Some(ParkedUnder {
+            stage,
+            edge,
+            version: version.parse().ok()?,
+        })
     }
 
     /// The edge of the table that a subject belongs to.
     pub fn edge_of(&self, subject: &str) -> Option<Edge> {
         Edge::ALL.into_iter().find(|&edge| {
             let template = self.template(edge);
-            let is_in_lane = || subject.rsplit_once('.').is_some_and(|(before, _)| matches(&template, before));
+            let is_in_lane = || {
+                subject
+                    .rsplit_once('.')
+                    .is_some_and(|(before, _)| matches(&template, before))
+            };
             match edge.division() {
                 Division::Lane => matches(&template, subject) || is_in_lane(),
                 Division::PartitionInLane => is_in_lane(),
@@ -139,7 +163,8 @@ impl Subjects {
         })
     }
 
-    /// What operators call the edge of a subject: its name; `dead` for the dead letters, `parked` for parked messages.
+    /// What operators call the edge of a subject: its name; `dead` for the dead letters, `parked`
+    /// for parked messages.
     pub fn name_of<'a>(&self, subject: &'a str) -> &'a str {
         if let Some(edge) = self.edge_of(subject) {
             return edge.name();
@@ -148,7 +173,12 @@ impl Subjects {
         let rest = subject.strip_prefix(&self.prefix).unwrap_or(subject);
         match self.parked_under(subject) {
             Some(_) => PARKED,
-            None if rest.strip_prefix(DEAD).is_some_and(|stage| stage.starts_with('.')) => DEAD,
+            None if rest
+                .strip_prefix(DEAD)
+                .is_some_and(|stage| stage.starts_with('.')) =>
+            {
+                DEAD
+            }
             None => rest,
         }
     }
@@ -187,14 +217,20 @@ impl Subjects {
 }
 
 fn wildcard(template: &str) -> String {
-    let tokens: Vec<&str> = template.split('.').map(|token| if token.starts_with('{') { "*" } else { token }).collect();
+    let tokens: Vec<&str> = template
+        .split('.')
+        .map(|token| if token.starts_with('{') { "*" } else { token })
+        .collect();
     tokens.join(".")
 }
 
 fn matches(template: &str, subject: &str) -> bool {
     let mut tokens = subject.split('.');
-    template.split('.').all(|part| tokens.next().is_some_and(|token| part.starts_with('{') || part == token))
-        && tokens.next().is_none()
+    template.split('.').all(|part| {
+        tokens
+            .next()
+            .is_some_and(|token| part.starts_with('{') || part == token)
+    }) && tokens.next().is_none()
 }
 
 #[cfg(test)]
@@ -210,18 +246,25 @@ mod tests {
             }
         }
         assert_eq!(subjects.name_of(&subjects.dead("host-splitter")), DEAD);
-        assert_eq!(subjects.name_of(&subjects.parked("dedup", Edge::UrlsSplit, 7)), PARKED);
+        assert_eq!(
+            subjects.name_of(&subjects.parked("dedup", Edge::UrlsSplit, 7)),
+            PARKED
+        );
         assert_eq!(subjects.name_of("rhumb.default.titles"), "titles");
     }
 
     #[test]
     fn subjects_stay_as_users_of_a_broker_know_them() {
         let subjects = Subjects::new("default");
-        let all: Vec<String> = Edge::ALL.into_iter().flat_map(|edge| subjects.all(edge)).collect();
+        let all: Vec<String> = Edge::ALL
+            .into_iter()
+            .flat_map(|edge| subjects.all(edge))
+            .collect();
         assert_eq!(
             all.join(" ").replace("rhumb.default.", ""),
-            "urls.found.* urls.found urls.split.*.* urls.new.*.* urls.ready.* fetch.asks.* fetch.jobs.* fetch.reports.* \
-             pages outcomes.* dns.refresh.* errands.* urls.filtered urls.boosts.* content.asks.* documents"
+            "urls.found.* urls.found urls.split.* urls.new.*.* urls.ready.* fetch.asks.* fetch.jobs.* \
+             fetch.reports.* pages outcomes.* dns.refresh.* errands.* urls.filtered \
+             content.asks.* documents urls.boosts.*"
         );
         assert_eq!(subjects.held_by(DEAD), ["rhumb.default.dead.*"]);
         assert_eq!(subjects.held_by(PARKED), ["rhumb.default.parked.*.>"]);
@@ -233,7 +276,11 @@ mod tests {
         let subjects = Subjects::new("default");
         for edge in [Edge::Pages, Edge::UrlsFound, Edge::further(128, "titles")] {
             let subject = subjects.parked("find-titles", edge, 7);
-            let parked = ParkedUnder { stage: "find-titles", edge: edge.name(), version: 7 };
+            let parked = ParkedUnder {
+                stage: "find-titles",
+                edge: edge.name(),
+                version: 7,
+            };
             assert_eq!(subjects.parked_under(&subject), Some(parked), "{subject}");
         }
         assert_eq!(subjects.parked_under(&subjects.dead("dedup")), None);

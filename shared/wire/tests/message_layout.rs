@@ -1,12 +1,14 @@
-//! Goal: a message that an earlier build wrote is read as what it was, so a change of a layout comes with a new version,
-//! and the version before is read as well. Method: for each message and version one payload is kept in a file, a seed of
-//! the fuzz targets besides; a file that is missing is written, and fails the test once.
+//! Goal: a message that an earlier build wrote is read as what it was, so a change of a layout
+//! comes with a new version, and the version before is read as well. Method: for each message and
+//! version one payload is kept in a file, a seed of the fuzz targets besides; a file that is
+//! missing is written, and fails the test once.
 //!
 //! Whoever changes the layout of a message
 //! 1. raises its `VERSION`, and keeps the old layout as a type of its own, with the old version;
-//! 2. says how an old message becomes a new one: `impl From<Old> for New`, and `BEFORE = Some(Before::of::<Old>())`;
-//! 3. keeps the old file, runs this test twice, and commits the file that it wrote. The file of the version before that
-//!    one goes, with its type.
+//! 2. says how an old message becomes a new one: `impl From<Old> for New`, and `BEFORE =
+//!    Some(Before::of::<Old>())`;
+//! 3. keeps the old file, runs this test twice, and commits the file that it wrote. The file of the
+//!    version before that one goes, with its type.
 
 use rhumb_wire::message::*;
 use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
@@ -31,8 +33,12 @@ impl Kept {
     /// Reads the payload that was kept of a message.
     fn check<M>(&mut self, name: &str, message: &M)
     where
-        M: EdgeMessage + PartialEq + Debug + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
-        M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+        M: EdgeMessage
+            + PartialEq
+            + Debug
+            + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+        M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>
+            + Deserialize<M, HighDeserializer<Rancor>>,
     {
         self.check_before::<M>(name);
         let name = format!("{}-{name}-{}", M::EDGE.name(), M::VERSION);
@@ -43,7 +49,11 @@ impl Kept {
             return;
         }
         let read = decode::<M>(&std::fs::read(&file).expect("the file can be read"));
-        assert_eq!(read.as_ref(), Ok(message), "{name}: another layout needs another version");
+        assert_eq!(
+            read.as_ref(),
+            Ok(message),
+            "{name}: another layout needs another version"
+        );
         self.read.insert(name);
     }
 
@@ -51,12 +61,18 @@ impl Kept {
     fn check_before<M>(&mut self, name: &str)
     where
         M: EdgeMessage + PartialEq + Debug,
-        M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+        M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>
+            + Deserialize<M, HighDeserializer<Rancor>>,
     {
         let Some(before) = M::BEFORE else { return };
         let name = format!("{}-{name}-{}", M::EDGE.name(), before.version);
-        let kept = std::fs::read(self.folder.join(&name)).unwrap_or_else(|error| panic!("{name} was kept: {error}"));
-        assert!(decode::<M>(&kept).is_ok(), "{name}: {:?}", decode::<M>(&kept));
+        let kept = std::fs::read(self.folder.join(&name))
+            .unwrap_or_else(|error| panic!("{name} was kept: {error}"));
+        assert!(
+            decode::<M>(&kept).is_ok(),
+            "{name}: {:?}",
+            decode::<M>(&kept)
+        );
         self.read.insert(name);
     }
 }
@@ -74,39 +90,69 @@ fn origin() -> Origin {
 }
 
 fn urls() -> UrlList {
-    ["http://a.test/", "https://b.test:8443/x?y=%20"].into_iter().collect()
+    ["http://a.test/", "https://b.test:8443/x?y=%20"]
+        .into_iter()
+        .collect()
 }
 
 fn validators() -> Validators {
-    Validators { etag: "\"x\"".into(), last_modified: "Thu, 01 Jan 1970 00:00:00 GMT".into() }
+    Validators {
+        etag: "\"x\"".into(),
+        last_modified: "Thu, 01 Jan 1970 00:00:00 GMT".into(),
+    }
 }
 
 fn job() -> JobId {
-    JobId { scheduler: 1, epoch: 2, number: 3 }
+    JobId {
+        scheduler: 1,
+        epoch: 2,
+        number: 3,
+    }
 }
 
 fn robots() -> RobotsResponse {
-    RobotsResponse { status: 301, location: Some("/r".into()), body: b"User-agent: *".to_vec() }
+    RobotsResponse {
+        status: 301,
+        location: Some("/r".into()),
+        body: b"User-agent: *".to_vec(),
+    }
 }
 
 fn addresses() -> Vec<IpAddr> {
-    vec!["192.0.2.1".parse().expect("an address"), "2001:db8::1".parse().expect("an address")]
+    vec![
+        "192.0.2.1".parse().expect("an address"),
+        "2001:db8::1".parse().expect("an address"),
+    ]
 }
 
 #[test]
 fn messages_of_earlier_builds_are_read_as_what_they_were() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fuzz/seeds/messages");
-    let mut kept = Kept { folder, read: BTreeSet::new(), written: BTreeSet::new() };
+    let mut kept = Kept {
+        folder,
+        read: BTreeSet::new(),
+        written: BTreeSet::new(),
+    };
     check_lists_of_urls(&mut kept);
     check_jobs(&mut kept);
     check_reports(&mut kept);
     check_pages_and_outcomes(&mut kept);
     check_errands_and_content(&mut kept);
-    assert!(kept.written.is_empty(), "were missing and are written now: {:?}", kept.written);
-    let files = std::fs::read_dir(&kept.folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert!(
+        kept.written.is_empty(),
+        "were missing and are written now: {:?}",
+        kept.written
+    );
+    let files = std::fs::read_dir(&kept.folder)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap());
     let unread: Vec<String> = files.filter(|name| !kept.read.contains(name)).collect();
-    let what_to_do = "the version before the present one is read, too (see the head of this test); older files go";
-    assert!(unread.is_empty(), "of a version that is not read: {unread:?}; {what_to_do}");
+    let what_to_do = "the version before the present one is read, too (see the head of this test); \
+                      older files go";
+    assert!(
+        unread.is_empty(),
+        "of a version that is not read: {unread:?}; {what_to_do}"
+    );
 }
 
 fn check_lists_of_urls(kept: &mut Kept) {
@@ -115,16 +161,41 @@ fn check_lists_of_urls(kept: &mut Kept) {
         &FoundUrls {
             origin: origin(),
             urls: urls(),
-            anchors: vec![Anchor { text: "a".into(), context: "an a".into() }, Anchor::default()],
+            anchors: vec![
+                Anchor {
+                    text: "a".into(),
+                    context: "an a".into(),
+                },
+                Anchor::default(),
+            ],
             sketch: Some(9),
         },
     );
     let reasons = vec![FilterReason::Scope, FilterReason::Parameters];
-    kept.check("reasons", &FilteredUrls { origin: origin(), urls: urls(), reasons });
-    let boost = Boost { host: 1 << 60, url: 7, worth: Quality::SEED, is_cash: true };
+    kept.check(
+        "reasons",
+        &FilteredUrls {
+            origin: origin(),
+            urls: urls(),
+            reasons,
+        },
+    );
+    let boost = Boost {
+        host: 1 << 60,
+        url: 7,
+        worth: Quality::SEED,
+        is_cash: true,
+    };
     kept.check(
         "boosts",
-        &Boosts { partition: 17, boosts: vec![boost], sketches: vec![Sketched { shape: 1 << 50, sketch: 3 }] },
+        &Boosts {
+            partition: 17,
+            boosts: vec![boost],
+            sketches: vec![Sketched {
+                shape: 1 << 50,
+                sketch: 3,
+            }],
+        },
     );
     kept.check(
         "batch",
@@ -137,7 +208,13 @@ fn check_lists_of_urls(kept: &mut Kept) {
             number: 9,
         },
     );
-    let new = NewUrls { partition: 1, origins: vec![origin()], urls: urls(), origin_of: vec![0, 0], first_serial: 2 };
+    let new = NewUrls {
+        partition: 1,
+        origins: vec![origin()],
+        urls: urls(),
+        origin_of: vec![0, 0],
+        first_serial: 2,
+    };
     kept.check("batch", &new);
     kept.check(
         "batch",
@@ -146,9 +223,15 @@ fn check_lists_of_urls(kept: &mut Kept) {
             servers: vec![
                 ServerResolution {
                     server: "http://a.test".into(),
-                    resolution: Some(Resolution::Addresses { addresses: addresses(), ttl_s: 60 }),
+                    resolution: Some(Resolution::Addresses {
+                        addresses: addresses(),
+                        ttl_s: 60,
+                    }),
                 },
-                ServerResolution { server: "https://b.test:8443".into(), resolution: None },
+                ServerResolution {
+                    server: "https://b.test:8443".into(),
+                    resolution: None,
+                },
             ],
             origins: vec![origin()],
             urls: urls(),
@@ -158,12 +241,34 @@ fn check_lists_of_urls(kept: &mut Kept) {
             refresh: 0,
         },
     );
-    kept.check("servers", &DnsRefresh { partition: 1, servers: vec!["http://a.test".into()], number: 2 });
+    kept.check(
+        "servers",
+        &DnsRefresh {
+            partition: 1,
+            servers: vec!["http://a.test".into()],
+            number: 2,
+        },
+    );
 }
 
 fn check_jobs(kept: &mut Kept) {
-    kept.check("ask", &Ask { fetcher: "0".into(), ask: 1, free: 2, received: 3, life: 4 });
-    kept.check("reply", &AskReply { granted: 1, ready: 2 });
+    kept.check(
+        "ask",
+        &Ask {
+            fetcher: "0".into(),
+            ask: 1,
+            free: 2,
+            received: 3,
+            life: 4,
+        },
+    );
+    kept.check(
+        "reply",
+        &AskReply {
+            granted: 1,
+            ready: 2,
+        },
+    );
     kept.check(
         "job",
         &ToFetcher::Job(Job {
@@ -186,7 +291,13 @@ fn check_jobs(kept: &mut Kept) {
             }],
         }),
     );
-    kept.check("renewed", &ToFetcher::Renewed { job: job(), sequence: 1 });
+    kept.check(
+        "renewed",
+        &ToFetcher::Renewed {
+            job: job(),
+            sequence: 1,
+        },
+    );
 }
 
 fn check_reports(kept: &mut Kept) {
@@ -211,8 +322,14 @@ fn check_reports(kept: &mut Kept) {
             sequence: 1,
             last: true,
             results: vec![
-                RequestResult { slot: 1, end: response },
-                RequestResult { slot: 2, end: RequestEnd::Failure(FailureKind::NoLength) },
+                RequestResult {
+                    slot: 1,
+                    end: response,
+                },
+                RequestResult {
+                    slot: 2,
+                    end: RequestEnd::Failure(FailureKind::NoLength),
+                },
             ],
             connect_us: Some(5),
             requests: 2,
@@ -256,19 +373,64 @@ fn check_pages_and_outcomes(kept: &mut Kept) {
         attempts: 3,
         reason: "timeout".into(),
     };
-    kept.check("entries", &Outcomes { entries: vec![entry] });
+    kept.check(
+        "entries",
+        &Outcomes {
+            entries: vec![entry],
+        },
+    );
 }
 
 fn check_errands_and_content(kept: &mut Kept) {
-    kept.check("wanted", &Errand::Wanted { url: "http://b.test/robots.txt".into(), server: "http://a.test".into() });
-    kept.check("found", &Errand::Found { server: "http://a.test".into(), response: Some(robots()) });
-    kept.check("tokens", &Errand::Tokens { domain: Some("a.test".into()) });
-    kept.check("topic_tokens", &Errand::TopicTokens { topic: "news".into() });
-    kept.check("rights", &Errand::Rights { circle: "address.192.0.2.1".into() });
+    kept.check(
+        "wanted",
+        &Errand::Wanted {
+            url: "http://b.test/robots.txt".into(),
+            server: "http://a.test".into(),
+        },
+    );
+    kept.check(
+        "found",
+        &Errand::Found {
+            server: "http://a.test".into(),
+            response: Some(robots()),
+        },
+    );
+    kept.check(
+        "tokens",
+        &Errand::Tokens {
+            domain: Some("a.test".into()),
+        },
+    );
+    kept.check(
+        "topic_tokens",
+        &Errand::TopicTokens {
+            topic: "news".into(),
+        },
+    );
+    kept.check(
+        "rights",
+        &Errand::Rights {
+            circle: "address.192.0.2.1".into(),
+        },
+    );
 
     let place = Place { url: 1, links: 2 };
-    kept.check("ask", &ContentAsk { bodies: vec![Body { fingerprint: 3, at: place }] });
-    kept.check("reply", &ContentReply { first: vec![None, Some(place)] });
+    kept.check(
+        "ask",
+        &ContentAsk {
+            bodies: vec![Body {
+                fingerprint: 3,
+                at: place,
+            }],
+        },
+    );
+    kept.check(
+        "reply",
+        &ContentReply {
+            first: vec![None, Some(place)],
+        },
+    );
 
     let document = Document {
         url: "http://a.test/".into(),
@@ -278,5 +440,10 @@ fn check_errands_and_content(kept: &mut Kept) {
         links: 2,
         cut: Some(Cut::SitemapLinks),
     };
-    kept.check("entries", &Documents { entries: vec![document] });
+    kept.check(
+        "entries",
+        &Documents {
+            entries: vec![document],
+        },
+    );
 }

@@ -1,7 +1,7 @@
 //! A compressor of records: each becomes a member that can be read without the others.
 //!
-//! In: a record. Out: a gzip member or a Zstandard frame, with a checksum, appended to a buffer. Both by the whole record at
-//! once, which costs less than a stream.
+//! In: a record. Out: a gzip member or a Zstandard frame, with a checksum, appended to a buffer.
+//! Both by the whole record at once, which costs less than a stream.
 
 use libdeflater::CompressionLvl;
 use rhumb_config::WarcFormat;
@@ -22,14 +22,23 @@ impl Compressor {
     /// Compresses so hard, from 0 (not at all) to 12.
     pub(crate) fn new(format: WarcFormat, level: u8) -> Compressor {
         match format {
-            WarcFormat::Gzip => {
-                Compressor::Gzip(libdeflater::Compressor::new(CompressionLvl::new(level.into()).unwrap_or_default()))
-            }
+            WarcFormat::Gzip => Compressor::Gzip(libdeflater::Compressor::new(
+                CompressionLvl::new(level.into()).unwrap_or_default(),
+            )),
             WarcFormat::Zstd => {
                 let mut context = CCtx::create();
-                let level = if level == 0 { ZSTD_FASTEST } else { level.into() };
-                for parameter in [CParameter::CompressionLevel(level), CParameter::ChecksumFlag(true)] {
-                    context.set_parameter(parameter).expect("zstd takes every level within its bounds, and a checksum");
+                let level = if level == 0 {
+                    ZSTD_FASTEST
+                } else {
+                    level.into()
+                };
+                for parameter in [
+                    CParameter::CompressionLevel(level),
+                    CParameter::ChecksumFlag(true),
+                ] {
+                    context
+                        .set_parameter(parameter)
+                        .expect("zstd takes every level within its bounds, and a checksum");
                 }
                 Compressor::Zstd(context)
             }
@@ -49,7 +58,10 @@ impl Compressor {
             Compressor::Gzip(compressor) => compressor.gzip_compress(plain, to).ok(),
             Compressor::Zstd(context) => context.compress2(to, plain).ok(),
         };
-        out.truncate(start + bytes.expect("a buffer of the size that the compressor asks for is large enough"));
+        out.truncate(
+            start
+                + bytes.expect("a buffer of the size that the compressor asks for is large enough"),
+        );
     }
 }
 
@@ -63,7 +75,9 @@ pub(crate) mod tests {
         let mut plain = Vec::new();
         let read = match format {
             WarcFormat::Gzip => flate2::read::MultiGzDecoder::new(members).read_to_end(&mut plain),
-            WarcFormat::Zstd => zstd::Decoder::with_buffer(members).unwrap().read_to_end(&mut plain),
+            WarcFormat::Zstd => zstd::Decoder::with_buffer(members)
+                .unwrap()
+                .read_to_end(&mut plain),
         };
         read.unwrap();
         plain
@@ -78,8 +92,17 @@ pub(crate) mod tests {
                 let mut out = Vec::new();
                 compressor.compress(b"", &mut out);
                 compressor.compress(text.as_bytes(), &mut out);
-                assert_eq!(plain(format, &out), text.as_bytes(), "{format:?} at {level}");
-                assert_eq!(out.len() < text.len() / 4, level > 0, "{format:?} at {level}: {} bytes", out.len());
+                assert_eq!(
+                    plain(format, &out),
+                    text.as_bytes(),
+                    "{format:?} at {level}"
+                );
+                assert_eq!(
+                    out.len() < text.len() / 4,
+                    level > 0,
+                    "{format:?} at {level}: {} bytes",
+                    out.len()
+                );
             }
         }
         let mut out = Vec::new();

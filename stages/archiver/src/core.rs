@@ -1,8 +1,9 @@
-//! The heart of the archiver: what is written together, what waits for what, what was written before.
+//! The heart of the archiver: what is written together, what waits for what, what was written
+//! before.
 //!
-//! In: pages, documents, outcomes. Out: batches to write, one at a time; an input is finished when its batch is
-//! written. An outcome of a page waits a little for what the page's document says of itself, so that its line has the
-//! title.
+//! In: pages, documents, outcomes. Out: batches to write, one at a time; an input is finished when
+//! its batch is written. An outcome of a page waits a little for what the page's document says of
+//! itself, so that its line has the title.
 
 use crate::crawl_log;
 use crate::digests::Digests;
@@ -19,14 +20,17 @@ use rhumb_config::is_name;
 use rhumb_stage::store::StoreError;
 use rhumb_stage::{Core, Count, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode};
+use rhumb_wire::message::{
+    Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode,
+};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A batch is written at once when it has this many bytes.
 const BATCH_BYTES: usize = 4 << 20;
-/// A batch is also written when it has this many inputs: fewer than a broker gives out before one is acked.
+/// A batch is also written when it has this many inputs: fewer than a broker gives out before one
+/// is acked.
 const BATCH_INPUTS: usize = 64;
 /// No input is taken while this many bytes wait to be written.
 const WAITING_BYTES_MAX: usize = 16 << 20;
@@ -62,7 +66,8 @@ pub enum Effect {
 /// What came of it.
 #[derive(Debug)]
 pub enum Answer {
-    /// The batch is on the disk, and the open file has this many bytes. None when the batch could not be written.
+    /// The batch is on the disk, and the open file has this many bytes. None when the batch could
+    /// not be written.
     Written(Option<u64>),
     /// Says whether the open file is finished.
     Finished(bool),
@@ -185,8 +190,8 @@ impl Archiver {
         self.gathered.tickets.push(ticket);
     }
 
-    /// The series of the files of a topic. What cannot be part of the name of a file, and what is one topic too many, goes with
-    /// what has no topic: each series has files open.
+    /// The series of the files of a topic. What cannot be part of the name of a file, and what is
+    /// one topic too many, goes with what has no topic: each series has files open.
     fn series_of<'t>(&mut self, topic: &'t str) -> &'t str {
         if !self.settings.by_topic || !is_name(topic) {
             return "";
@@ -201,9 +206,13 @@ impl Archiver {
     }
 
     fn page(&mut self, now: Timestamp, ticket: Ticket, page: &Page) {
-        // One that comes again may be in a batch that is not written yet: it is finished after that.
+        // One that comes again may be in a batch that is not written yet: it is finished after
+        // that.
         self.finish_with_batch(now, ticket);
-        if !self.pages_written.insert(page_key(&page.url, &date(page.fetched_at_ms))) {
+        if !self
+            .pages_written
+            .insert(page_key(&page.url, &date(page.fetched_at_ms)))
+        {
             self.tally.repeated += 1;
             return;
         }
@@ -213,7 +222,12 @@ impl Archiver {
             // At once: a buffer that grows is copied each time.
             records.members.reserve(BATCH_BYTES + page.body.len());
         }
-        let written = page::write(page, &mut self.digests, &mut self.writer, &mut records.members);
+        let written = page::write(
+            page,
+            &mut self.digests,
+            &mut self.writer,
+            &mut records.members,
+        );
         records.entries.push((written.line, written.response));
         tracing::debug!(trace = %page.trace(), url = page.url, is_revisit = written.is_revisit, "a page is in the next batch");
         self.tally.pages += 1;
@@ -222,11 +236,15 @@ impl Archiver {
     }
 
     fn documents(&mut self, now: Timestamp, ticket: Ticket, documents: Documents) {
-        self.entries_left.insert(ticket, documents.entries.len() + 1);
+        self.entries_left
+            .insert(ticket, documents.entries.len() + 1);
         self.last_document = now;
         for document in documents.entries {
             self.tally.documents += 1;
-            let key = (rhumb_url::fingerprint(&document.url), document.fetched_at_ms);
+            let key = (
+                rhumb_url::fingerprint(&document.url),
+                document.fetched_at_ms,
+            );
             if self.logged_without.contains(&key) {
                 // Too late.
             } else if let Some((since, entry, outcome_ticket)) = self.outcomes.remove(&key) {
@@ -237,7 +255,8 @@ impl Archiver {
                 self.entry_done(now, repeated);
                 continue;
             } else {
-                self.documents_until.push_back((now + self.settings.outcome_wait, key));
+                self.documents_until
+                    .push_back((now + self.settings.outcome_wait, key));
                 continue;
             }
             self.entry_done(now, ticket);
@@ -252,7 +271,8 @@ impl Archiver {
             if let Some((document, document_ticket)) = self.documents.remove(&key) {
                 self.log(now, &entry, Some(&document));
                 self.entry_done(now, document_ticket);
-            } else if may_be_document(&entry) && !self.draining && !self.outcomes.contains_key(&key) {
+            } else if may_be_document(&entry) && !self.draining && !self.outcomes.contains_key(&key)
+            {
                 self.outcomes_since.insert((now, key));
                 self.outcomes.insert(key, (now, entry, ticket));
                 continue;
@@ -266,7 +286,9 @@ impl Archiver {
 
     /// One entry of an input is in the batch; the input is finished with its last.
     fn entry_done(&mut self, now: Timestamp, ticket: Ticket) {
-        let Some(left) = self.entries_left.get_mut(&ticket) else { return };
+        let Some(left) = self.entries_left.get_mut(&ticket) else {
+            return;
+        };
         *left -= 1;
         if *left == 0 {
             self.entries_left.remove(&ticket);
@@ -275,12 +297,18 @@ impl Archiver {
     }
 
     fn log(&mut self, now: Timestamp, entry: &OutcomeEntry, document: Option<&Document>) {
-        if !self.outcomes_written.insert(crawl_log::key(&entry.url, entry.serial)) {
+        if !self
+            .outcomes_written
+            .insert(crawl_log::key(&entry.url, entry.serial))
+        {
             self.tally.repeated += 1;
             return;
         }
         let now_ms = self.settings.origin_ms + now.as_micros() / 1000;
-        self.gathered.batch.lines.push_str(&crawl_log::line(entry, document, now_ms));
+        self.gathered
+            .batch
+            .lines
+            .push_str(&crawl_log::line(entry, document, now_ms));
         let OutcomeEntry { url, outcome, .. } = entry;
         tracing::debug!(trace = %entry.trace(), url, outcome = outcome.name(), "an outcome is in the next batch");
         self.tally.outcomes += 1;
@@ -296,10 +324,13 @@ impl Archiver {
         (self.last_document.max(since) + DOCUMENT_WAIT).min(since + self.settings.document_wait_max)
     }
 
-    /// What has waited long enough goes on without what it waited for; all of it when the end has come.
+    /// What has waited long enough goes on without what it waited for; all of it when the end has
+    /// come.
     fn stop_waiting(&mut self, now: Timestamp) {
         while let Some(&(since, key)) = self.outcomes_since.first()
-            && (self.outcome_goes_at(since) <= now || self.draining || self.outcomes.len() > WAITING_OUTCOMES_MAX)
+            && (self.outcome_goes_at(since) <= now
+                || self.draining
+                || self.outcomes.len() > WAITING_OUTCOMES_MAX)
         {
             self.outcomes_since.pop_first();
             if let Some((_, entry, ticket)) = self.outcomes.remove(&key) {
@@ -332,7 +363,9 @@ impl Archiver {
                 self.tally.failures += 1;
                 self.work = Work::Failed(batch, tickets, now + RETRY_WAIT);
             }
-            (Answer::Finished(true), Work::Finishing) => (self.file_since, self.file_bytes) = (None, 0),
+            (Answer::Finished(true), Work::Finishing) => {
+                (self.file_since, self.file_bytes) = (None, 0)
+            }
             (Answer::Finished(false) | Answer::Broken, Work::Finishing) => {
                 self.tally.failures += 1;
                 self.work = Work::Unfinished(now + RETRY_WAIT);
@@ -345,12 +378,16 @@ impl Archiver {
     fn go_on(&mut self, now: Timestamp, out: &mut Output<Effect>) {
         match &self.work {
             Work::Failed(_, _, at) if now >= *at => {
-                let Work::Failed(batch, tickets, _) = std::mem::replace(&mut self.work, Work::Idle) else { return };
+                let Work::Failed(batch, tickets, _) = std::mem::replace(&mut self.work, Work::Idle)
+                else {
+                    return;
+                };
                 self.write(batch, tickets, out);
             }
             Work::Unfinished(at) if now >= *at => self.finish_file(out),
             Work::Idle
-                if self.file_is_full(now) || (self.draining && self.is_written() && self.file_since.is_some()) =>
+                if self.file_is_full(now)
+                    || (self.draining && self.is_written() && self.file_since.is_some()) =>
             {
                 self.finish_file(out);
             }
@@ -374,13 +411,15 @@ impl Archiver {
 
     fn file_is_full(&self, now: Timestamp) -> bool {
         self.file_since.is_some_and(|since| {
-            self.file_bytes >= self.settings.file_bytes_max || now >= since + self.settings.file_age_max
+            self.file_bytes >= self.settings.file_bytes_max
+                || now >= since + self.settings.file_age_max
         })
     }
 
     fn batch_is_due(&self, now: Timestamp) -> bool {
         let has_waited = now >= self.gathered.since + self.settings.linger;
-        let is_full = self.gathered.bytes() >= BATCH_BYTES || self.gathered.tickets.len() >= BATCH_INPUTS;
+        let is_full =
+            self.gathered.bytes() >= BATCH_BYTES || self.gathered.tickets.len() >= BATCH_INPUTS;
         !self.gathered.is_empty() && (has_waited || is_full || self.draining)
     }
 
@@ -390,8 +429,8 @@ impl Archiver {
     }
 }
 
-/// Returns whether a document may be known of it: the parser tells of what it reads. A sitemap or a feed may be packed. A
-/// redirect without a target has failed, and its body is read.
+/// Returns whether a document may be known of it: the parser tells of what it reads. A sitemap or a
+/// feed may be packed. A redirect without a target has failed, and its body is read.
 fn may_be_document(entry: &OutcomeEntry) -> bool {
     let media_type = entry.media_type.as_str();
     let is_text = matches!(media_type, "" | "application/xhtml+xml" | "application/xml")
@@ -443,11 +482,18 @@ impl Core for Archiver {
     fn wake_at(&self) -> Option<Timestamp> {
         let work = match &self.work {
             Work::Failed(_, _, at) | Work::Unfinished(at) => Some(*at),
-            Work::Idle if !self.gathered.is_empty() => Some(self.gathered.since + self.settings.linger),
-            Work::Idle => self.file_since.map(|since| since + self.settings.file_age_max),
+            Work::Idle if !self.gathered.is_empty() => {
+                Some(self.gathered.since + self.settings.linger)
+            }
+            Work::Idle => self
+                .file_since
+                .map(|since| since + self.settings.file_age_max),
             Work::Writing(..) | Work::Finishing => None,
         };
-        let outcome = self.outcomes_since.first().map(|(since, _)| self.outcome_goes_at(*since));
+        let outcome = self
+            .outcomes_since
+            .first()
+            .map(|(since, _)| self.outcome_goes_at(*since));
         let document = self.documents_until.front().map(|(until, _)| *until);
         [work, outcome, document].into_iter().flatten().min()
     }
@@ -471,7 +517,8 @@ impl Core for Archiver {
     }
 
     fn hindrance(&self, _now: Timestamp) -> Option<String> {
-        let reason = "the archive cannot be written, which is tried again every second: free space, or repair the disk";
+        let reason = "the archive cannot be written, which is tried again every second: free \
+                      space, or repair the disk";
         self.is_failing.then(|| reason.to_owned())
     }
 

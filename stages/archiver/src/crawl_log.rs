@@ -32,7 +32,8 @@ struct Line<'a> {
     topic: &'a str,
     title: &'a str,
     language: &'a str,
-    /// The key of the limit beyond which links of the document were left out; empty when all were taken.
+    /// The key of the limit beyond which links of the document were left out; empty when all were
+    /// taken.
     cut: &'a str,
     /// With the URL it tells a line from all others.
     serial: u64,
@@ -40,10 +41,25 @@ struct Line<'a> {
 
 /// The line of an outcome, with its end; `now_ms` is the time where there was no response.
 pub(crate) fn line(entry: &OutcomeEntry, document: Option<&Document>, now_ms: u64) -> String {
-    let OutcomeEntry { url, serial, origin, outcome, status, media_type, bytes, truncated, attempts, reason, .. } =
-        entry;
+    let OutcomeEntry {
+        url,
+        serial,
+        origin,
+        outcome,
+        status,
+        media_type,
+        bytes,
+        truncated,
+        attempts,
+        reason,
+        ..
+    } = entry;
     let line = Line {
-        time: date(if entry.fetched_at_ms == 0 { now_ms } else { entry.fetched_at_ms }),
+        time: date(if entry.fetched_at_ms == 0 {
+            now_ms
+        } else {
+            entry.fetched_at_ms
+        }),
         url,
         outcome: *outcome,
         status: *status,
@@ -59,7 +75,9 @@ pub(crate) fn line(entry: &OutcomeEntry, document: Option<&Document>, now_ms: u6
         topic: &origin.topic,
         title: document.map_or("", |document| &document.title),
         language: document.map_or("", |document| &document.language),
-        cut: document.and_then(|document| document.cut).map_or("", Cut::key),
+        cut: document
+            .and_then(|document| document.cut)
+            .map_or("", Cut::key),
         serial: *serial,
     };
     let mut text = serde_json::to_string(&line).unwrap_or_default();
@@ -67,7 +85,8 @@ pub(crate) fn line(entry: &OutcomeEntry, document: Option<&Document>, now_ms: u6
     text
 }
 
-/// What a line says, for people: `ended fetched, status 200, at 2026-11-28T04:00:00.000Z; found on …`.
+/// What a line says, for people: `ended fetched, status 200, at 2026-11-28T04:00:00.000Z; found on
+/// …`.
 pub(crate) fn in_words(line: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Told {
@@ -86,8 +105,26 @@ pub(crate) fn in_words(line: &str) -> Option<String> {
         cut: String,
     }
     let told: Told = serde_json::from_str(line).ok()?;
-    let Told { time, outcome, status, reason, attempts, via: page, depth, redirects, topic, truncated, cut } = told;
-    let origin = Origin { page, topic, depth, redirects, ..Origin::default() };
+    let Told {
+        time,
+        outcome,
+        status,
+        reason,
+        attempts,
+        via: page,
+        depth,
+        redirects,
+        topic,
+        truncated,
+        cut,
+    } = told;
+    let origin = Origin {
+        page,
+        topic,
+        depth,
+        redirects,
+        ..Origin::default()
+    };
     let mut words = format!("ended {outcome}");
     if status != 0 {
         words.push_str(&format!(", status {status}"));
@@ -95,7 +132,11 @@ pub(crate) fn in_words(line: &str) -> Option<String> {
     if !reason.is_empty() {
         words.push_str(&format!(", {reason}"));
     }
-    let attempts = if attempts == 1 { String::new() } else { format!(", after {attempts} attempts") };
+    let attempts = if attempts == 1 {
+        String::new()
+    } else {
+        format!(", after {attempts} attempts")
+    };
     words.push_str(&format!(", at {time}{attempts}; {}", origin.in_words()));
     if truncated {
         words.push_str("; its body was cut");
@@ -149,7 +190,12 @@ mod tests {
             reason: String::new(),
         };
         let cut = Some(Cut::PageLinks);
-        let document = Document { title: "A".into(), language: "en".into(), cut, ..Document::default() };
+        let document = Document {
+            title: "A".into(),
+            language: "en".into(),
+            cut,
+            ..Document::default()
+        };
         let text = line(&entry, Some(&document), 5000);
         let expected = r#"{"time":"1970-01-01T00:00:01.000Z","url":"http://a.test/\"x","outcome":"not-modified","status":304,"type":"text/html","bytes":0,"truncated":false,"duration_ms":1.5,"attempts":2,"reason":"","via":"http://a.test/","depth":2,"redirects":1,"topic":"t","title":"A","language":"en","cut":"limits.links_per_page","serial":7}"#;
         assert_eq!(text, format!("{expected}\n"));
@@ -157,16 +203,24 @@ mod tests {
         assert_ne!(key_of(&text), Some(key(&entry.url, 8)));
         assert_eq!(key_of(&text[..text.len() - 2]), None);
 
-        let words = "ended not-modified, status 304, at 1970-01-01T00:00:01.000Z, after 2 attempts; redirected to from \
-                     http://a.test/ (depth 2, topic t); what is beyond limits.links_per_page was left out";
+        let words = "ended not-modified, status 304, at 1970-01-01T00:00:01.000Z, after 2 \
+                     attempts; redirected to from http://a.test/ (depth 2, topic t); what is \
+                     beyond limits.links_per_page was left out";
         assert_eq!(in_words(&text).as_deref(), Some(words));
 
         let of_before = text
             .replace(r#""cut":"limits.links_per_page","#, "")
             .replace(r#""truncated":false"#, r#""truncated":true"#);
-        assert!(in_words(&of_before).unwrap().ends_with("topic t); its body was cut"));
+        assert!(
+            in_words(&of_before)
+                .unwrap()
+                .ends_with("topic t); its body was cut")
+        );
 
-        let without = OutcomeEntry { fetched_at_ms: 0, ..entry };
+        let without = OutcomeEntry {
+            fetched_at_ms: 0,
+            ..entry
+        };
         assert!(line(&without, None, 5000).starts_with(r#"{"time":"1970-01-01T00:00:05.000Z""#));
     }
 }

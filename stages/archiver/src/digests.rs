@@ -1,7 +1,8 @@
 //! Bodies that are in the archive: which one was kept under which URL, and when.
 //!
-//! Two generations: what is looked up moves to the young one; when that has half of what is allowed, the old one goes.
-//! Invariant: at most `max` bodies are known; one that is forgotten is kept whole once more.
+//! Two generations: what is looked up moves to the young one; when that has half of what is
+//! allowed, the old one goes. Invariant: at most `max` bodies are known; one that is forgotten is
+//! kept whole once more.
 
 use crate::record::Digest;
 use foldhash::{HashMap, HashMapExt as _};
@@ -22,7 +23,11 @@ pub(crate) struct Digests {
 
 impl Digests {
     pub(crate) fn new(max: usize) -> Digests {
-        Digests { max, young: HashMap::new(), old: HashMap::new() }
+        Digests {
+            max,
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }
     }
 
     /// The record that has a body, if that is known.
@@ -51,7 +56,10 @@ mod tests {
     #[test]
     fn bodies_in_use_stay_known_and_the_others_make_room() {
         let mut digests = Digests::new(4);
-        let original = |n: u8| Original { url: n.to_string(), date: String::new() };
+        let original = |n: u8| Original {
+            url: n.to_string(),
+            date: String::new(),
+        };
         for n in 0..20 {
             digests.insert(Digest([n; 20]), original(n));
             assert_eq!(digests.get(Digest([0; 20])), Some(original(0)), "after {n}");

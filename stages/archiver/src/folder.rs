@@ -9,9 +9,9 @@
 //!
 //! In: batches. Out: these files, and at a start what is in them already.
 //!
-//! Invariants: when a write is answered, it is synced. The last record of a page has an index line, and the line
-//! reaches the disk after the record. So the last whole line says up to where a file is good, whenever the process was
-//! killed.
+//! Invariants: when a write is answered, it is synced. The last record of a page has an index line,
+//! and the line reaches the disk after the record. So the last whole line says up to where a file
+//! is good, whenever the process was killed.
 
 pub(crate) mod batch;
 pub(crate) mod found;
@@ -53,8 +53,9 @@ pub struct FolderSettings {
     pub format: WarcFormat,
     /// Bodies to be remembered, over all finished files that are there.
     pub digests: usize,
-    /// Where in the log this crawl's own lines begin, in bytes. The lines before are of an earlier crawl in the same
-    /// folder, whose outcomes have the same numbers. None for a crawl that begins: its lines begin at the end.
+    /// Where in the log this crawl's own lines begin, in bytes. The lines before are of an earlier
+    /// crawl in the same folder, whose outcomes have the same numbers. None for a crawl that
+    /// begins: its lines begin at the end.
     pub log_begun: Option<u64>,
     /// Fields of the `warcinfo` record, name and value each.
     pub about: Vec<(String, String)>,
@@ -82,14 +83,26 @@ impl Folder {
     /// The folder cannot be made, read or written, or another process writes the instance's files.
     pub fn open(settings: FolderSettings) -> anyhow::Result<(Folder, Found)> {
         let dir = settings.dir.clone();
-        fs::create_dir_all(&dir).with_context(|| format!("cannot create the archive's folder {}", dir.display()))?;
+        fs::create_dir_all(&dir)
+            .with_context(|| format!("cannot create the archive's folder {}", dir.display()))?;
         let lock = own_lock(&dir, settings.instance)?;
         let mut found = Found::default();
-        let (log, outcomes) = open_log(&dir.join(log_name(settings.instance)), settings.log_begun.unwrap_or(u64::MAX))?;
+        let (log, outcomes) = open_log(
+            &dir.join(log_name(settings.instance)),
+            settings.log_begun.unwrap_or(u64::MAX),
+        )?;
         found.outcomes = outcomes;
         let unfinished = Vec::new();
         let writer = Writer::new(settings.format, 0);
-        let folder = Folder { settings, open: BTreeMap::new(), unfinished, log, number: 0, writer, _lock: lock };
+        let folder = Folder {
+            settings,
+            open: BTreeMap::new(),
+            unfinished,
+            log,
+            number: 0,
+            writer,
+            _lock: lock,
+        };
         let left = folder.finish_what_was_left()?;
         found.read_indexes(&dir, &folder.settings.crawl, &left, folder.settings.digests)?;
         sync_dir(&dir).with_context(|| format!("cannot sync {}", dir.display()))?;
@@ -106,13 +119,17 @@ impl Folder {
         self.log.bytes
     }
 
-    /// Writes and syncs a batch. Returns the length of the longest open file then, in bytes; `u64::MAX` when an index is full.
+    /// Writes and syncs a batch. Returns the length of the longest open file then, in bytes;
+    /// `u64::MAX` when an index is full.
     ///
     /// # Errors
     /// Nothing of the batch counts as written; the same batch may be tried again.
     pub fn write(&mut self, batch: &Batch) -> anyhow::Result<u64> {
-        let before: BTreeMap<String, Lengths> =
-            self.open.iter().map(|(series, open)| (series.clone(), open.lengths())).collect();
+        let before: BTreeMap<String, Lengths> = self
+            .open
+            .iter()
+            .map(|(series, open)| (series.clone(), open.lengths()))
+            .collect();
         let written = self.write_records(batch).and_then(|()| {
             let written = self.log.append(batch.lines.as_bytes());
             written.with_context(|| format!("cannot write {}", self.log_path().display()))
@@ -141,14 +158,34 @@ impl Folder {
 
     /// Makes a WARC file of a series under a name that is free.
     fn create(&mut self, series: &str) -> anyhow::Result<OpenWarc> {
-        let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
-        let FolderSettings { dir, crawl, instance, format, about, .. } = &self.settings;
+        let now_ms = SystemTime::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |elapsed| elapsed.as_millis() as u64);
+        let FolderSettings {
+            dir,
+            crawl,
+            instance,
+            format,
+            about,
+            ..
+        } = &self.settings;
         let name = loop {
             self.number += 1;
-            let of = if series.is_empty() { String::new() } else { format!("-{series}") };
-            let name = format!("{crawl}{of}-{}-{:05}-{instance:03}", timestamp(now_ms), self.number);
+            let of = if series.is_empty() {
+                String::new()
+            } else {
+                format!("-{series}")
+            };
+            let name = format!(
+                "{crawl}{of}-{}-{:05}-{instance:03}",
+                timestamp(now_ms),
+                self.number
+            );
             // An earlier life may have used the same number within this second.
-            if WarcFormat::ALL.iter().all(|format| !dir.join(format!("{name}.{}", format.extension())).exists()) {
+            if WarcFormat::ALL
+                .iter()
+                .all(|format| !dir.join(format!("{name}.{}", format.extension())).exists())
+            {
                 break name;
             }
         };
@@ -160,7 +197,11 @@ impl Folder {
     /// # Errors
     /// Nothing is lost: it may be tried again, and is at the next start.
     pub fn finish(&mut self) -> anyhow::Result<()> {
-        self.unfinished.extend(std::mem::take(&mut self.open).into_values().map(|open| open.name));
+        self.unfinished.extend(
+            std::mem::take(&mut self.open)
+                .into_values()
+                .map(|open| open.name),
+        );
         while let Some(name) = self.unfinished.last() {
             finish(&self.settings.dir, name)?;
             self.unfinished.pop();
@@ -168,13 +209,25 @@ impl Folder {
         Ok(())
     }
 
-    /// Cuts files that were open when their process died behind the last whole page, and finishes them. Gives their names.
+    /// Cuts files that were open when their process died behind the last whole page, and finishes
+    /// them. Gives their names.
     fn finish_what_was_left(&self) -> anyhow::Result<Vec<String>> {
         let mut left = Vec::new();
-        let FolderSettings { dir, crawl, instance, .. } = &self.settings;
+        let FolderSettings {
+            dir,
+            crawl,
+            instance,
+            ..
+        } = &self.settings;
         for name in names(dir, crawl, ".cdxj.open")? {
             let name = name.trim_end_matches(".cdxj.open");
-            let Some(of) = name.rsplit('-').next().and_then(|of| of.parse::<u16>().ok()) else { continue };
+            let Some(of) = name
+                .rsplit('-')
+                .next()
+                .and_then(|of| of.parse::<u16>().ok())
+            else {
+                continue;
+            };
             left.push(name.to_owned());
             if of == *instance {
                 finish(dir, name)?;

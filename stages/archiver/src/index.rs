@@ -1,7 +1,8 @@
 //! A line of a CDXJ index: where in which file a response lies.
 //!
-//! Key (SURT and timestamp), a space, a JSON object; the lines of a finished index are sorted by their bytes.
-//! Source: the CDXJ format of pywb; SURT as in its keys (surt 0.3), by which it looks a URL up.
+//! Key (SURT and timestamp), a space, a JSON object; the lines of a finished index are sorted by
+//! their bytes. Source: the CDXJ format of pywb; SURT as in its keys (surt 0.3), by which it looks
+//! a URL up.
 
 use crate::record::Digest;
 use crate::time::date;
@@ -34,10 +35,20 @@ pub(crate) const REVISIT: &str = "warc/revisit";
 
 impl Line {
     /// A line; where the record lies is known when it is written.
-    pub(crate) fn new(url: &str, fetched_at_ms: u64, mime: &str, status: u16, digest: Option<Digest>) -> Line {
+    pub(crate) fn new(
+        url: &str,
+        fetched_at_ms: u64,
+        mime: &str,
+        status: u16,
+        digest: Option<Digest>,
+    ) -> Line {
         Line {
             url: url.to_owned(),
-            mime: if mime.is_empty() { "unk".to_owned() } else { mime.to_owned() },
+            mime: if mime.is_empty() {
+                "unk".to_owned()
+            } else {
+                mime.to_owned()
+            },
             status: status.to_string(),
             digest: digest.map_or("-".to_owned(), Digest::text),
             length: 0,
@@ -49,7 +60,12 @@ impl Line {
 
     /// Returns the line as the index holds it, without the line's end.
     pub(crate) fn text(&self) -> String {
-        let digits: String = self.date.chars().filter(char::is_ascii_digit).take(14).collect();
+        let digits: String = self
+            .date
+            .chars()
+            .filter(char::is_ascii_digit)
+            .take(14)
+            .collect();
         let json = serde_json::to_string(self).unwrap_or_default();
         format!("{} {digits} {json}", key(&self.url))
     }
@@ -61,11 +77,14 @@ impl Line {
     }
 }
 
-/// The key of a canonical URL: `org,example)/path?query`, what belongs to a site side by side. Session ids are kept.
+/// The key of a canonical URL: `org,example)/path?query`, what belongs to a site side by side.
+/// Session ids are kept.
 fn key(canonical: &str) -> String {
     let host = host_of(canonical);
     let server = server_of(canonical);
-    let port = &server[server.rfind(host).map_or(server.len(), |at| at + host.len())..];
+    let port = &server[server
+        .rfind(host)
+        .map_or(server.len(), |at| at + host.len())..];
     let (path, query) = match path_of(canonical).split_once('?') {
         Some((path, query)) => (path, plainly(query)),
         None => (path_of(canonical), String::new()),
@@ -87,7 +106,11 @@ fn key(canonical: &str) -> String {
     if !query.is_empty() {
         // Parameters are sorted by name, then by value: `a=` comes before `a-b=`.
         let mut parameters: Vec<&str> = query.split('&').collect();
-        parameters.sort_by_key(|parameter| parameter.split_once('=').map_or((*parameter, None), |(n, v)| (n, Some(v))));
+        parameters.sort_by_key(|parameter| {
+            parameter
+                .split_once('=')
+                .map_or((*parameter, None), |(n, v)| (n, Some(v)))
+        });
         key.push('?');
         key.push_str(&parameters.join("&"));
     }
@@ -96,7 +119,9 @@ fn key(canonical: &str) -> String {
 
 /// Without a first label of `www` and digits.
 fn without_www(host: &str) -> &str {
-    let rest = host.strip_prefix("www").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let rest = host
+        .strip_prefix("www")
+        .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     rest.and_then(|rest| rest.strip_prefix('.')).unwrap_or(host)
 }
 
@@ -109,7 +134,9 @@ fn plainly(text: &str) -> String {
         bytes = decoded;
     }
     bytes.make_ascii_lowercase();
-    percent_encode(&bytes, ESCAPED).to_string().to_ascii_lowercase()
+    percent_encode(&bytes, ESCAPED)
+        .to_string()
+        .to_ascii_lowercase()
 }
 
 /// Numbers as text, as the format has them.
@@ -121,7 +148,9 @@ mod text {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -133,7 +162,10 @@ mod tests {
     fn keys_are_those_that_archives_look_up() {
         // As surt 0.3.1 prints them.
         for (url, expected) in [
-            ("http://www.example.org/A/b?z=1&a=2", "org,example)/a/b?a=2&z=1"),
+            (
+                "http://www.example.org/A/b?z=1&a=2",
+                "org,example)/a/b?a=2&z=1",
+            ),
             ("https://example.org/", "org,example)/"),
             ("https://example.org/docs/", "org,example)/docs"),
             ("https://example.org/docs/?a=1", "org,example)/docs?a=1"),
@@ -150,7 +182,10 @@ mod tests {
             ("http://a.test/?a-b=1&a=2", "test,a)/?a=2&a-b=1"),
             ("http://a.test/?b=2&b=1&&a", "test,a)/?&a&b=1&b=2"),
             ("http://a.test/?a=b=c&a=b&a", "test,a)/?a&a=b&a=b=c"),
-            ("http://a.test/%7Eb%2fc%2525?c=%20D", "test,a)/~b/c%25?c=%20d"),
+            (
+                "http://a.test/%7Eb%2fc%2525?c=%20D",
+                "test,a)/~b/c%25?c=%20d",
+            ),
             ("http://a.test/%C3%A9?%c3%bc=1", "test,a)/%c3%a9?%c3%bc=1"),
         ] {
             assert_eq!(key(url), expected, "{url}");
@@ -159,11 +194,19 @@ mod tests {
 
     #[test]
     fn a_line_comes_back_as_it_was() {
-        let mut line = Line::new("http://a.test/{é}", 1_769_860_800_123, "", 200, Some(Digest([7; 20])));
+        let mut line = Line::new(
+            "http://a.test/{é}",
+            1_769_860_800_123,
+            "",
+            200,
+            Some(Digest([7; 20])),
+        );
         (line.length, line.offset, line.filename) = (5, 6, "x.warc.gz".to_owned());
         let text = line.text();
         assert!(
-            text.starts_with("test,a)/{%c3%a9} 20260131120000 {\"url\":\"http://a.test/{é}\",\"mime\":\"unk\","),
+            text.starts_with(
+                "test,a)/{%c3%a9} 20260131120000 {\"url\":\"http://a.test/{é}\",\"mime\":\"unk\","
+            ),
             "{text}"
         );
         assert!(text.contains("\"length\":\"5\",\"offset\":\"6\""), "{text}");

@@ -1,8 +1,8 @@
 //! A page as WARC records: the request, what is known of the URL, and the response last.
 //!
-//! In: a page. Out: members and the line for the index. The body is written as the server sent it: without its
-//! transfer coding, with its content coding. A body that is in the archive, or that the server says has not changed, is
-//! referred to instead (revisit).
+//! In: a page. Out: members and the line for the index. The body is written as the server sent it:
+//! without its transfer coding, with its content coding. A body that is in the archive, or that the
+//! server says has not changed, is referred to instead (revisit).
 //!
 //! Source: WARC 1.1, sections 6.2 to 6.7.
 
@@ -35,12 +35,21 @@ pub(crate) struct Written {
 }
 
 /// Appends a page's records.
-pub(crate) fn write(page: &Page, digests: &mut Digests, writer: &mut Writer, out: &mut Vec<u8>) -> Written {
+pub(crate) fn write(
+    page: &Page,
+    digests: &mut Digests,
+    writer: &mut Writer,
+    out: &mut Vec<u8>,
+) -> Written {
     let date = date(page.fetched_at_ms);
     let response_id = record_id("response", &page.url, &date);
     let address = page.address.map(|address| address.to_string());
     let mut fields = vec![("WARC-Target-URI", page.url.as_str())];
-    fields.extend(address.as_deref().map(|address| ("WARC-IP-Address", address)));
+    fields.extend(
+        address
+            .as_deref()
+            .map(|address| ("WARC-IP-Address", address)),
+    );
     if page.http_version == HttpVersion::Http2 {
         fields.push(("WARC-Protocol", "h2"));
     }
@@ -51,13 +60,29 @@ pub(crate) fn write(page: &Page, digests: &mut Digests, writer: &mut Writer, out
     if let Payload::New(digest) = payload
         && is_kept_whole(page)
     {
-        digests.insert(digest, Original { url: page.url.clone(), date });
+        digests.insert(
+            digest,
+            Original {
+                url: page.url.clone(),
+                date,
+            },
+        );
     }
     let is_revisit = payload.is_revisit();
     let media_type = media_type(page);
     let mime = if is_revisit { REVISIT } else { &media_type };
-    let line = Line::new(&page.url, page.fetched_at_ms, mime, page.status, payload.digest());
-    Written { line, response, is_revisit }
+    let line = Line::new(
+        &page.url,
+        page.fetched_at_ms,
+        mime,
+        page.status,
+        payload.digest(),
+    );
+    Written {
+        line,
+        response,
+        is_revisit,
+    }
 }
 
 /// Named fields of a record.
@@ -79,8 +104,14 @@ impl Payload {
             return Payload::NotModified;
         }
         let digest = Digest::of(&[&page.body]);
-        let original = if is_kept_whole(page) { digests.get(digest) } else { None };
-        original.map_or(Payload::New(digest), |original| Payload::Known(digest, original))
+        let original = if is_kept_whole(page) {
+            digests.get(digest)
+        } else {
+            None
+        };
+        original.map_or(Payload::New(digest), |original| {
+            Payload::Known(digest, original)
+        })
     }
 
     fn digest(&self) -> Option<Digest> {
@@ -122,13 +153,22 @@ fn write_request<'a>(
     writer.write(&record, out);
 }
 
-fn write_metadata(page: &Page, date: &str, response_id: &str, writer: &mut Writer, out: &mut Vec<u8>) {
+fn write_metadata(
+    page: &Page,
+    date: &str,
+    response_id: &str,
+    writer: &mut Writer,
+    out: &mut Vec<u8>,
+) {
     let about = about(page);
     let record = Record {
         kind: "metadata",
         id: &record_id("metadata", &page.url, date),
         date,
-        fields: &[("WARC-Target-URI", page.url.as_str()), ("WARC-Concurrent-To", response_id)],
+        fields: &[
+            ("WARC-Target-URI", page.url.as_str()),
+            ("WARC-Concurrent-To", response_id),
+        ],
         content_type: "application/warc-fields",
         payload: None,
         block: [about.as_bytes(), &[]],
@@ -173,7 +213,10 @@ fn write_response(
         fields: &fields,
         content_type: RESPONSE,
         payload: payload.digest(),
-        block: [&response_head(page), if is_revisit { &[] } else { &page.body }],
+        block: [
+            &response_head(page),
+            if is_revisit { &[] } else { &page.body },
+        ],
         is_coded: header(page, "content-encoding").is_some(),
     };
     writer.write(&record, out)
@@ -181,16 +224,28 @@ fn write_response(
 
 /// The media type for the index; empty when it is too long, or would pass for a word of the index.
 fn media_type(page: &Page) -> String {
-    let values = page.headers.iter().filter(|(name, _)| name == "content-type").map(|(_, value)| value.as_slice());
+    let values = page
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "content-type")
+        .map(|(_, value)| value.as_slice());
     let media_type = media_type::essence(values, MEDIA_TYPE_BYTES_MAX);
-    if media_type == REVISIT { String::new() } else { media_type }
+    if media_type == REVISIT {
+        String::new()
+    } else {
+        media_type
+    }
 }
 
 fn header<'a>(page: &'a Page, name: &str) -> Option<&'a [u8]> {
-    page.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_slice())
+    page.headers
+        .iter()
+        .find(|(other, _)| other == name)
+        .map(|(_, value)| value.as_slice())
 }
 
-/// Archives read HTTP/1.1: what came over HTTP/2 is written as if it had come so, and `WARC-Protocol` tells.
+/// Archives read HTTP/1.1: what came over HTTP/2 is written as if it had come so, and
+/// `WARC-Protocol` tells.
 fn version(page: &Page) -> &'static str {
     match page.http_version {
         HttpVersion::Http10 => "HTTP/1.0",
@@ -200,9 +255,15 @@ fn version(page: &Page) -> &'static str {
 
 fn request_head(page: &Page) -> Vec<u8> {
     let server = server_of(&page.url);
-    let authority = server.split_once("://").map_or(server, |(_, authority)| authority);
+    let authority = server
+        .split_once("://")
+        .map_or(server, |(_, authority)| authority);
     // What was sent, whatever the server answered.
-    let mut head = format!("GET {} HTTP/1.1\r\nhost: {authority}\r\n", path_of(&page.url)).into_bytes();
+    let mut head = format!(
+        "GET {} HTTP/1.1\r\nhost: {authority}\r\n",
+        path_of(&page.url)
+    )
+    .into_bytes();
     for (name, value) in &page.request_headers {
         push_header(&mut head, name, value);
     }
@@ -210,21 +271,35 @@ fn request_head(page: &Page) -> Vec<u8> {
     head
 }
 
-/// Status line and headers. The transfer coding is undone, so the header that names it goes under another name, and the
-/// length is said: the server's own has not been true beside a coding.
+/// Status line and headers. The transfer coding is undone, so the header that names it goes under
+/// another name, and the length is said: the server's own has not been true beside a coding.
 fn response_head(page: &Page) -> Vec<u8> {
-    let reason = StatusCode::from_u16(page.status).ok().and_then(|status| status.canonical_reason());
-    let mut head = format!("{} {} {}\r\n", version(page), page.status, reason.unwrap_or("")).into_bytes();
+    let reason = StatusCode::from_u16(page.status)
+        .ok()
+        .and_then(|status| status.canonical_reason());
+    let mut head = format!(
+        "{} {} {}\r\n",
+        version(page),
+        page.status,
+        reason.unwrap_or("")
+    )
+    .into_bytes();
     let was_coded = header(page, "transfer-encoding").is_some();
     for (name, value) in &page.headers {
         match name.as_str() {
             "transfer-encoding" => push_header(&mut head, "x-crawler-transfer-encoding", value),
-            "content-length" if was_coded => push_header(&mut head, "x-crawler-content-length", value),
+            "content-length" if was_coded => {
+                push_header(&mut head, "x-crawler-content-length", value)
+            }
             _ => push_header(&mut head, name, value),
         }
     }
     if was_coded && page.status != StatusCode::NOT_MODIFIED.as_u16() {
-        push_header(&mut head, "content-length", page.body.len().to_string().as_bytes());
+        push_header(
+            &mut head,
+            "content-length",
+            page.body.len().to_string().as_bytes(),
+        );
     }
     head.extend_from_slice(b"\r\n");
     head
@@ -249,7 +324,8 @@ fn about(page: &Page) -> String {
     if !origin.page.is_empty() {
         field("via", origin.found_on());
     }
-    let hops = "L".repeat(usize::from(origin.depth.min(HOPS_MAX))) + &"R".repeat(usize::from(origin.redirects));
+    let hops = "L".repeat(usize::from(origin.depth.min(HOPS_MAX)))
+        + &"R".repeat(usize::from(origin.redirects));
     // What has to be known before a page may be fetched.
     let hops = if page.is_robots { "P" } else { &hops };
     field("hopsFromSeed", hops);
@@ -309,36 +385,72 @@ pub(crate) mod tests {
 
     fn written(page: &Page, digests: &mut Digests) -> (Written, Vec<String>) {
         let mut out = Vec::new();
-        let written = write(page, digests, &mut Writer::new(WarcFormat::Gzip, 1), &mut out);
-        assert_eq!(written.response.end, out.len(), "the response is last: its end is the page's");
+        let written = write(
+            page,
+            digests,
+            &mut Writer::new(WarcFormat::Gzip, 1),
+            &mut out,
+        );
+        assert_eq!(
+            written.response.end,
+            out.len(),
+            "the response is last: its end is the page's"
+        );
         (written, members(&out))
     }
 
     #[test]
     fn a_page_is_a_request_what_is_known_of_it_and_its_response() {
-        let (written, members) = written(&page("http://a.test:81/x?y", 1000, b"<p>hi"), &mut Digests::new(10));
-        let [request, metadata, response] = &members[..] else { panic!("{members:?}") };
+        let (written, members) = written(
+            &page("http://a.test:81/x?y", 1000, b"<p>hi"),
+            &mut Digests::new(10),
+        );
+        let [request, metadata, response] = &members[..] else {
+            panic!("{members:?}")
+        };
         assert!(request.contains("WARC-Type: request\r\n"), "{request}");
         assert!(
-            request.contains("\r\n\r\nGET /x?y HTTP/1.1\r\nhost: a.test:81\r\nuser-agent: rhumb\r\n\r\n"),
+            request.contains(
+                "\r\n\r\nGET /x?y HTTP/1.1\r\nhost: a.test:81\r\nuser-agent: rhumb\r\n\r\n"
+            ),
             "{request}"
         );
-        let about = "\r\n\r\nvia: http://a.test/\r\nhopsFromSeed: LLR\r\nfetchTimeMs: 12\r\ntopic: default\r\n";
+        let about = "\r\n\r\nvia: http://a.test/\r\nhopsFromSeed: LLR\r\nfetchTimeMs: 12\r\ntopic: \
+                     default\r\n";
         assert!(metadata.contains(about), "{metadata}");
         assert!(response.contains("WARC-Type: response\r\n"), "{response}");
-        assert!(response.contains("WARC-IP-Address: 127.1.0.1\r\n"), "{response}");
+        assert!(
+            response.contains("WARC-IP-Address: 127.1.0.1\r\n"),
+            "{response}"
+        );
         let digest = Digest::of(&[b"<p>hi"]).text();
-        assert!(response.contains(&format!("WARC-Payload-Digest: {digest}\r\n")), "{response}");
-        let has_digest =
-            |record: &String| record.contains("WARC-Block-Digest: ") != record.contains("WARC-Payload-Digest: ");
+        assert!(
+            response.contains(&format!("WARC-Payload-Digest: {digest}\r\n")),
+            "{response}"
+        );
+        let has_digest = |record: &String| {
+            record.contains("WARC-Block-Digest: ") != record.contains("WARC-Payload-Digest: ")
+        };
         assert!(members.iter().all(has_digest), "validators want one");
         let block = "\r\n\r\nHTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\n\
-                     x-crawler-transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n<p>hi\r\n\r\n";
+                     x-crawler-transfer-encoding: chunked\r\ncontent-length: \
+                     5\r\n\r\n<p>hi\r\n\r\n";
         assert!(response.ends_with(block), "{response}");
-        let id = record_id("response", "http://a.test:81/x?y", "1970-01-01T00:00:01.000Z");
+        let id = record_id(
+            "response",
+            "http://a.test:81/x?y",
+            "1970-01-01T00:00:01.000Z",
+        );
         assert!(response.contains(&format!("WARC-Record-ID: {id}\r\n")));
-        assert!([request, metadata].iter().all(|other| other.contains(&format!("WARC-Concurrent-To: {id}\r\n"))));
-        assert_eq!((written.line.mime.as_str(), written.line.status.as_str()), ("text/html", "200"));
+        assert!(
+            [request, metadata]
+                .iter()
+                .all(|other| other.contains(&format!("WARC-Concurrent-To: {id}\r\n")))
+        );
+        assert_eq!(
+            (written.line.mime.as_str(), written.line.status.as_str()),
+            ("text/html", "200")
+        );
         assert!(!written.is_revisit);
     }
 
@@ -356,30 +468,61 @@ pub(crate) mod tests {
         let mut digests = Digests::new(10);
         written(&page("http://a.test/1", 1000, b"same"), &mut digests);
         let (again, members) = written(&page("http://a.test/2", 2000, b"same"), &mut digests);
-        assert_eq!((again.is_revisit, again.line.mime.as_str()), (true, "warc/revisit"));
+        assert_eq!(
+            (again.is_revisit, again.line.mime.as_str()),
+            (true, "warc/revisit")
+        );
         let revisit = &members[2];
         for expected in [
             "WARC-Type: revisit\r\n",
             "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest\r\n",
-            "WARC-Refers-To-Target-URI: http://a.test/1\r\nWARC-Refers-To-Date: 1970-01-01T00:00:01.000Z\r\n",
+            "WARC-Refers-To-Target-URI: http://a.test/1\r\nWARC-Refers-To-Date: \
+             1970-01-01T00:00:01.000Z\r\n",
         ] {
             assert!(revisit.contains(expected), "{revisit}");
         }
-        assert!(revisit.ends_with("content-length: 4\r\n\r\n\r\n\r\n"), "no body: {revisit}");
+        assert!(
+            revisit.ends_with("content-length: 4\r\n\r\n\r\n\r\n"),
+            "no body: {revisit}"
+        );
 
-        let (same, members) = written(&Page { status: 304, ..page("http://a.test/1", 3000, b"") }, &mut digests);
-        assert!(same.is_revisit && members[2].contains("server-not-modified\r\n"), "{}", members[2]);
-        assert!(!members[2].contains("Payload-Digest") && same.line.digest == "-", "{}", members[2]);
-        assert!(members[2].contains("WARC-Refers-To-Target-URI: http://a.test/1\r\n"), "{}", members[2]);
+        let (same, members) = written(
+            &Page {
+                status: 304,
+                ..page("http://a.test/1", 3000, b"")
+            },
+            &mut digests,
+        );
+        assert!(
+            same.is_revisit && members[2].contains("server-not-modified\r\n"),
+            "{}",
+            members[2]
+        );
+        assert!(
+            !members[2].contains("Payload-Digest") && same.line.digest == "-",
+            "{}",
+            members[2]
+        );
+        assert!(
+            members[2].contains("WARC-Refers-To-Target-URI: http://a.test/1\r\n"),
+            "{}",
+            members[2]
+        );
 
         for other in [
-            Page { truncated: Some(Truncation::Time), ..page("http://a.test/3", 4000, b"same") },
+            Page {
+                truncated: Some(Truncation::Time),
+                ..page("http://a.test/3", 4000, b"same")
+            },
             page("http://a.test/4", 4000, b""),
             page("http://a.test/5", 4000, b""),
         ] {
             let (written, members) = written(&other, &mut digests);
             assert!(!written.is_revisit, "{}", members[2]);
-            assert_eq!(members[2].contains("WARC-Truncated"), other.truncated.is_some());
+            assert_eq!(
+                members[2].contains("WARC-Truncated"),
+                other.truncated.is_some()
+            );
         }
     }
     #[test]
@@ -391,9 +534,16 @@ pub(crate) mod tests {
             (Truncation::Unspecified, "unspecified"),
         ];
         for (reason, word) in reasons {
-            let cut = Page { truncated: Some(reason), ..page("http://a.test/", 1000, b"<p>h") };
+            let cut = Page {
+                truncated: Some(reason),
+                ..page("http://a.test/", 1000, b"<p>h")
+            };
             let (_, members) = written(&cut, &mut Digests::new(10));
-            assert!(members[2].contains(&format!("\r\nWARC-Truncated: {word}\r\n")), "{}", members[2]);
+            assert!(
+                members[2].contains(&format!("\r\nWARC-Truncated: {word}\r\n")),
+                "{}",
+                members[2]
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What was kept lately, so that what is delivered again is not kept again.
 //!
-//! Invariant: at most [`KEPT`] keys are held. The last [`KEPT`] keys that were given are among them.
+//! Invariant: at most [`KEPT`] keys are held. The last [`KEPT`] keys that were given are among
+//! them.
 
 use foldhash::{HashSet, HashSetExt as _};
 use std::collections::VecDeque;
@@ -17,7 +18,10 @@ pub(crate) struct Recent<K> {
 
 impl<K> Default for Recent<K> {
     fn default() -> Self {
-        Recent { keys: HashSet::new(), order: VecDeque::new() }
+        Recent {
+            keys: HashSet::new(),
+            order: VecDeque::new(),
+        }
     }
 }
 

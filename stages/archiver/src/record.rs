@@ -1,7 +1,7 @@
 //! A WARC record, compressed by itself (a member), so that each can be read without the others.
 //!
-//! In: a type, fields and a block. Out: bytes appended to a buffer.
-//! Sources: WARC 1.1 (ISO 28500:2017, annex A for gzip members); the IIPC's "Zstandard compression for WARC files" 1.0.
+//! In: a type, fields and a block. Out: bytes appended to a buffer. Sources: WARC 1.1 (ISO
+//! 28500:2017, annex A for gzip members); the IIPC's "Zstandard compression for WARC files" 1.0.
 
 use crate::compressor::Compressor;
 use data_encoding::BASE32;
@@ -40,7 +40,14 @@ pub(crate) fn record_id(kind: &str, url: &str, date: &str) -> String {
     // Version 8 of UUIDs: what it is made of is our own affair (RFC 9562, section 5.8).
     let hash = hash & !(0xf << 76) & !(0x3 << 62) | 0x8 << 76 | 0x2 << 62;
     let hex = format!("{hash:032x}");
-    format!("<urn:uuid:{}-{}-{}-{}-{}>", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    format!(
+        "<urn:uuid:{}-{}-{}-{}-{}>",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }
 
 /// A record about to be written.
@@ -75,7 +82,11 @@ impl Writer {
     /// Compresses so hard, from 0 (not at all) to 12; what is compressed already is only wrapped.
     pub(crate) fn new(format: WarcFormat, compression: u8) -> Writer {
         let compressor = |level| Compressor::new(format, level);
-        Writer { text: compressor(compression), coded: compressor(0), plain: Vec::new() }
+        Writer {
+            text: compressor(compression),
+            coded: compressor(0),
+            plain: Vec::new(),
+        }
     }
 
     /// Appends a record; returns where in `out` it lies.
@@ -105,7 +116,11 @@ impl Writer {
         for part in [b"\r\n", head, body, b"\r\n\r\n"] {
             self.plain.extend_from_slice(part);
         }
-        let compressor = if record.is_coded { &mut self.coded } else { &mut self.text };
+        let compressor = if record.is_coded {
+            &mut self.coded
+        } else {
+            &mut self.text
+        };
         let start = out.len();
         compressor.compress(&self.plain, out);
         start..out.len()
@@ -143,9 +158,11 @@ mod tests {
             let text = String::from_utf8(plain(format, &out[place])).unwrap();
             // printf 'via: x\r\n' | openssl sha1 -binary | base32
             let expected = format!(
-                "WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {id}\r\nWARC-Date: 2026-01-31T12:00:00.123Z\r\n\
+                "WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {id}\r\nWARC-Date: \
+                 2026-01-31T12:00:00.123Z\r\n\
                  WARC-Target-URI: http://a.test/\r\nWARC-Block-Digest: {}\r\n\
-                 Content-Type: application/warc-fields\r\nContent-Length: 8\r\n\r\nvia: x\r\n\r\n\r\n",
+                 Content-Type: application/warc-fields\r\nContent-Length: 8\r\n\r\nvia: \
+                 x\r\n\r\n\r\n",
                 Digest::of(&[b"via: x\r\n"]).text()
             );
             assert_eq!(text, expected);
@@ -154,11 +171,23 @@ mod tests {
 
     #[test]
     fn a_body_is_hashed_as_a_payload_or_as_part_of_a_block() {
-        let (head, body) = (b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), b"body".as_slice());
+        let head = b"HTTP/1.1 200 OK\r\n\r\n".as_slice();
+        let body = b"body".as_slice();
         let payload = Digest::of(&[body]);
         for (payload, block, expected) in [
-            (None, [head, body], vec![format!("WARC-Block-Digest: {}", Digest::of(&[head, body]).text())]),
-            (Some(payload), [head, body], vec![format!("WARC-Payload-Digest: {}", payload.text())]),
+            (
+                None,
+                [head, body],
+                vec![format!(
+                    "WARC-Block-Digest: {}",
+                    Digest::of(&[head, body]).text()
+                )],
+            ),
+            (
+                Some(payload),
+                [head, body],
+                vec![format!("WARC-Payload-Digest: {}", payload.text())],
+            ),
             (
                 Some(payload),
                 [head, &[]],
@@ -168,12 +197,27 @@ mod tests {
                 ],
             ),
         ] {
-            let (kind, id, date, content_type) = ("response", "i", "d", "application/http");
-            let record = Record { kind, id, date, fields: &[], content_type, payload, block, is_coded: false };
+            let kind = "response";
+            let id = "i";
+            let date = "d";
+            let content_type = "application/http";
+            let record = Record {
+                kind,
+                id,
+                date,
+                fields: &[],
+                content_type,
+                payload,
+                block,
+                is_coded: false,
+            };
             let mut out = Vec::new();
             Writer::new(WarcFormat::Gzip, 1).write(&record, &mut out);
             let text = String::from_utf8(plain(WarcFormat::Gzip, &out)).unwrap();
-            let digests: Vec<&str> = text.lines().filter(|line| line.contains("-Digest: ")).collect();
+            let digests: Vec<&str> = text
+                .lines()
+                .filter(|line| line.contains("-Digest: "))
+                .collect();
             assert_eq!(digests, expected);
         }
     }

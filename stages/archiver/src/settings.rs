@@ -1,10 +1,12 @@
-//! What the core is configured with: the stage's part of the configuration, and how long things wait for each other.
+//! What the core is configured with: the stage's part of the configuration, and how long things
+//! wait for each other.
 
 use rhumb_config::{Pipeline, WarcFormat};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long an outcome waits for the document of its page, and for any document: a parser that is behind gives others.
+/// How long an outcome waits for the document of its page, and for any document: a parser that is
+/// behind gives others.
 pub(crate) const DOCUMENT_WAIT: Duration = Duration::from_secs(3);
 /// How long it waits while documents come: less than outcomes may stay without an ack.
 pub(crate) const DOCUMENT_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -32,7 +34,8 @@ pub struct Settings {
     pub document_wait_max: Duration,
     /// Bodies remembered.
     pub digests: usize,
-    /// The log of outcomes, in which an operator's question is looked up, and where in it the crawl's own lines begin, in bytes.
+    /// The log of outcomes, in which an operator's question is looked up, and where in it the
+    /// crawl's own lines begin, in bytes.
     pub log: (PathBuf, u64),
     /// The time since 1970 at the origin of the process's own, in milliseconds.
     pub origin_ms: u64,
@@ -50,8 +53,16 @@ impl Settings {
             compression: archiver.compression,
             by_topic: archiver.by_topic,
             // Among several, the outcome came to another as likely as not.
-            outcome_wait: if archiver.replicas > 1 { DOCUMENT_WAIT } else { OUTCOME_WAIT },
-            document_wait_max: if archiver.replicas > 1 { DOCUMENT_WAIT } else { DOCUMENT_WAIT_MAX },
+            outcome_wait: if archiver.replicas > 1 {
+                DOCUMENT_WAIT
+            } else {
+                OUTCOME_WAIT
+            },
+            document_wait_max: if archiver.replicas > 1 {
+                DOCUMENT_WAIT
+            } else {
+                DOCUMENT_WAIT_MAX
+            },
             digests: archiver.digests,
             log,
             origin_ms,

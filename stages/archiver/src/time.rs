@@ -13,7 +13,11 @@ const YEAR_9999_MS: u64 = 253_370_764_800_000;
 
 /// The same as `20260131120000`, as indexes and file names have it.
 pub(crate) fn timestamp(ms: u64) -> String {
-    date(ms).chars().filter(char::is_ascii_digit).take(14).collect()
+    date(ms)
+        .chars()
+        .filter(char::is_ascii_digit)
+        .take(14)
+        .collect()
 }
 
 #[cfg(test)]

@@ -56,18 +56,32 @@ impl Counters {
 
     /// The counts as they are stored.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        let numbers = [self.found, self.repeated, self.new].into_iter().chain(self.filtered);
-        numbers.chain([self.misrouted]).flat_map(u64::to_le_bytes).collect()
+        let numbers = [self.found, self.repeated, self.new]
+            .into_iter()
+            .chain(self.filtered);
+        numbers
+            .chain([self.misrouted])
+            .flat_map(u64::to_le_bytes)
+            .collect()
     }
 
     /// Reads what [`Counters::to_bytes`] wrote; none when it did not.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let numbers: Vec<u64> =
-            bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).collect();
+        let numbers: Vec<u64> = bytes
+            .chunks_exact(8)
+            .filter_map(|bytes| bytes.try_into().ok())
+            .map(u64::from_le_bytes)
+            .collect();
         let (&[found, repeated, new], rest) = numbers.split_first_chunk()?;
         let (filtered, rest) = rest.split_first_chunk()?;
         let &[misrouted] = rest else { return None };
-        Some(Counters { found, filtered: *filtered, repeated, new, misrouted })
+        Some(Counters {
+            found,
+            filtered: *filtered,
+            repeated,
+            new,
+            misrouted,
+        })
     }
 
     /// The counts by name.
@@ -94,7 +108,9 @@ impl Sum for Counters {
     fn sum<I: Iterator<Item = Counters>>(all: I) -> Self {
         all.fold(Counters::default(), |sum, counters| Counters {
             found: sum.found + counters.found,
-            filtered: std::array::from_fn(|reason| sum.filtered[reason] + counters.filtered[reason]),
+            filtered: std::array::from_fn(|reason| {
+                sum.filtered[reason] + counters.filtered[reason]
+            }),
             repeated: sum.repeated + counters.repeated,
             new: sum.new + counters.new,
             misrouted: sum.misrouted + counters.misrouted,
@@ -108,7 +124,10 @@ mod tests {
 
     #[test]
     fn counts_come_back_as_they_were_and_add_up() {
-        let mut counters = Counters { filtered: [1, 2, 3, 4, 5, 6, 7], ..Counters::default() };
+        let mut counters = Counters {
+            filtered: [1, 2, 3, 4, 5, 6, 7],
+            ..Counters::default()
+        };
         counters.new_url();
         counters.misroute();
         let bytes = counters.to_bytes();
@@ -116,7 +135,13 @@ mod tests {
         assert_eq!(Counters::from_bytes(&bytes[..bytes.len() - 8]), None);
         assert_eq!(Counters::from_bytes(&[bytes, vec![0; 8]].concat()), None);
         let sum: Counters = [counters, counters].into_iter().sum();
-        let twice = Counters { found: 4, filtered: [2, 4, 6, 8, 10, 12, 14], repeated: 0, new: 2, misrouted: 2 };
+        let twice = Counters {
+            found: 4,
+            filtered: [2, 4, 6, 8, 10, 12, 14],
+            repeated: 0,
+            new: 2,
+            misrouted: 2,
+        };
         assert_eq!(sum, twice);
     }
 }

@@ -1,26 +1,29 @@
 //! The URL-seen test: which of the found URLs were never met before?
 //!
-//! In: [`SplitUrls`]. Out: [`NewUrls`](rhumb_wire::message::NewUrls), each of one partition, and the counts of all found
-//! URLs. Beside it, the content-seen test: in [`ContentAsk`], out [`ContentReply`].
+//! In: [`SplitUrls`]. Out: [`NewUrls`](rhumb_wire::message::NewUrls), each of one partition, and
+//! the counts of all found URLs. Beside it, the content-seen test: in [`ContentAsk`], out
+//! [`ContentReply`].
 //!
-//! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the new URLs of a
-//! partition are numbered 1, 2, 3, … without a gap, in each generation of the crawl anew; found = filtered + repeated +
-//! new + misrouted in every commit (P3).
-//! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step. So a step that is
+//! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the
+//! new URLs of a partition are numbered 1, 2, 3, … without a gap, in each generation of the crawl
+//! anew; found = filtered + repeated + new + misrouted in every commit (P3). Fingerprints, numbers,
+//! counts and outputs of a step are one commit, made before the next step. So a step that is
 //! repeated after a crash finds the store as it was before the step or after it, never in between.
 //!
-//! A URL that was injected again ([`Origin::again`]) is new once more for each injection. The test then asks for a
-//! fingerprint of injection and URL together, and keeps it like that of a URL. So the messages of an injection may come
-//! any number of times. The URL itself becomes known besides: links to it are repeats.
+//! A URL that was injected again ([`Origin::again`]) is new once more for each injection. The test
+//! then asks for a fingerprint of injection and URL together, and keeps it like that of a URL. So
+//! the messages of an injection may come any number of times. The URL itself becomes known besides:
+//! links to it are repeats.
 //!
-//! A partition that was split is still addressed for a while. What comes for it is of its halves: what is of a half of this
-//! instance is tested at once, the rest is passed on to the half. The counts of a batch count here, once.
+//! A partition that was split is still addressed for a while. What comes for it is of its halves:
+//! what is of a half of this instance is tested at once, the rest is passed on to the half. The
+//! counts of a batch count here, once.
 //!
-//! The URL cache is asked first: a hit there is certain. Then the URL-seen store is asked, which answers at once or
-//! later. An input is finished, and so acked, when all its URLs are decided.
+//! The URL cache is asked first: a hit there is certain. Then the URL-seen store is asked, which
+//! answers at once or later. An input is finished, and so acked, when all its URLs are decided.
 //!
-//! Sources: Heydon and Najork 1999, section 3.2 (URL-seen test with a cache before the disk); Broder, Najork and
-//! Wiener 2003 (which cache).
+//! Sources: Heydon and Najork 1999, section 3.2 (URL-seen test with a cache before the disk);
+//! Broder, Najork and Wiener 2003 (which cache).
 
 use crate::content::{CONTENT, first};
 use crate::counters::Counters;
@@ -40,7 +43,9 @@ use rhumb_stage::{Beside, Core, Count, Event, Figures, Keyed, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_url::url_cache::UrlCache;
 use rhumb_url::{fingerprint, host_hash, host_of};
-use rhumb_wire::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Trace, Undecodable, decode};
+use rhumb_wire::message::{
+    ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Trace, Undecodable, decode,
+};
 use std::collections::hash_map::Entry;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -68,7 +73,12 @@ impl From<&Pipeline> for Settings {
     fn from(pipeline: &Pipeline) -> Self {
         let directory = Directory::new(pipeline.partitions);
         let partition_urls_max = pipeline.stages.dedup.partition_urls_max;
-        Settings { directory, generation: 1, partition_urls_max, seen: pipeline.into() }
+        Settings {
+            directory,
+            generation: 1,
+            partition_urls_max,
+            seen: pipeline.into(),
+        }
     }
 }
 
@@ -90,8 +100,8 @@ pub struct Dedup {
 }
 
 impl Dedup {
-    /// Opens the test over the instance's store and the URL-seen store beside it, for the partitions that the instance
-    /// owns.
+    /// Opens the test over the instance's store and the URL-seen store beside it, for the
+    /// partitions that the instance owns.
     ///
     /// # Errors
     /// The store cannot be read, or does not fit what was committed.
@@ -102,7 +112,12 @@ impl Dedup {
         store: Arc<dyn Store>,
         mut seen: MovingKeys,
     ) -> Result<Self, StoreError> {
-        let owned = OwnedPartitions::open(settings.directory.clone(), settings.generation, partitions, store.as_ref())?;
+        let owned = OwnedPartitions::open(
+            settings.directory.clone(),
+            settings.generation,
+            partitions,
+            store.as_ref(),
+        )?;
         let live: Vec<u16> = owned.live().collect();
         seen.store.serve(&live);
         Ok(Dedup {
@@ -129,7 +144,9 @@ impl Dedup {
     ) -> Result<(), StoreError> {
         let mut waiting = 0;
         let mut onward = PassedOn::default();
-        let (mut last_host, mut host_fingerprint, mut slot) = ("", 0, None);
+        let mut last_host = "";
+        let mut host_fingerprint = 0;
+        let mut slot = None;
         for (index, (url, &origin)) in batch.urls.iter().zip(&batch.origin_of).enumerate() {
             let host = host_of(url);
             if host != last_host {
@@ -155,15 +172,40 @@ impl Dedup {
                 continue;
             }
             if origin.again != 0 {
-                waiting += usize::from(self.make_known(now, slot, host_fingerprint, url, index, ticket)?);
+                waiting += usize::from(self.make_known(
+                    now,
+                    slot,
+                    host_fingerprint,
+                    url,
+                    index,
+                    ticket,
+                )?);
             }
             let token = self.held.next_token();
-            match self.seen.store.ask(now, number, host_fingerprint, fingerprint, token)? {
+            match self
+                .seen
+                .store
+                .ask(now, number, host_fingerprint, fingerprint, token)?
+            {
                 Novelty::Later => {
-                    self.held.wait(Waiting { slot, fingerprint, index, ticket, decides: true });
+                    self.held.wait(Waiting {
+                        slot,
+                        fingerprint,
+                        index,
+                        ticket,
+                        decides: true,
+                    });
                     waiting += 1;
                 }
-                novelty => self.decide(novelty == Novelty::New, slot, fingerprint, url, origin, ticket, news),
+                novelty => self.decide(
+                    novelty == Novelty::New,
+                    slot,
+                    fingerprint,
+                    url,
+                    origin,
+                    ticket,
+                    news,
+                ),
             }
         }
         onward.publish(batch.number, ticket, out);
@@ -176,7 +218,8 @@ impl Dedup {
         Ok(())
     }
 
-    /// Makes a URL known that is new because of its injection. Returns whether its input has to wait for that.
+    /// Makes a URL known that is new because of its injection. Returns whether its input has to
+    /// wait for that.
     fn make_known(
         &mut self,
         now: Timestamp,
@@ -187,17 +230,28 @@ impl Dedup {
         ticket: Ticket,
     ) -> Result<bool, StoreError> {
         let fingerprint = fingerprint(url);
-        let (number, token) = (self.owned.number(slot), self.held.next_token());
+        let number = self.owned.number(slot);
+        let token = self.held.next_token();
         let novelty = self.seen.store.ask(now, number, host, fingerprint, token)?;
         if novelty != Novelty::Later {
             return Ok(false);
         }
-        self.held.wait(Waiting { slot, fingerprint, index, ticket, decides: false });
+        self.held.wait(Waiting {
+            slot,
+            fingerprint,
+            index,
+            ticket,
+            decides: false,
+        });
         Ok(true)
     }
 
-    /// Settles whether a URL is new. The cache knows it before it is committed: if the commit fails, the process ends.
-    #[expect(clippy::too_many_arguments, reason = "a URL with all that belongs to it")]
+    /// Settles whether a URL is new. The cache knows it before it is committed: if the commit
+    /// fails, the process ends.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a URL with all that belongs to it"
+    )]
     fn decide(
         &mut self,
         is_new: bool,
@@ -218,9 +272,14 @@ impl Dedup {
         }
     }
 
-    /// Finishes an input whose URLs are all decided. What was counted upstream counts in the partition of its URLs.
+    /// Finishes an input whose URLs are all decided. What was counted upstream counts in the
+    /// partition of its URLs.
     fn finish(&mut self, ticket: Ticket, batch: &SplitUrls, out: &mut Output<Infallible>) {
-        let slot = batch.urls.iter().next().and_then(|url| self.owned.slot_of_hash(host_hash(host_of(url))));
+        let slot = batch
+            .urls
+            .iter()
+            .next()
+            .and_then(|url| self.owned.slot_of_hash(host_hash(host_of(url))));
         self.owned.count(slot, |counters| counters.take_over(batch));
         out.finish(ticket);
     }
@@ -236,11 +295,32 @@ impl Dedup {
         let mut answers = Vec::new();
         self.seen.store.flush(now, all, &mut answers)?;
         for (token, is_new) in answers {
-            let Some(Answered { url, batch, is_last }) = self.held.answered(token) else { continue };
-            let Waiting { slot, fingerprint, index, ticket, decides } = url;
+            let Some(Answered {
+                url,
+                batch,
+                is_last,
+            }) = self.held.answered(token)
+            else {
+                continue;
+            };
+            let Waiting {
+                slot,
+                fingerprint,
+                index,
+                ticket,
+                decides,
+            } = url;
             if decides {
                 let origin = &batch.origins[batch.origin_of[index] as usize];
-                self.decide(is_new, slot, fingerprint, batch.urls.get(index), origin, ticket, news);
+                self.decide(
+                    is_new,
+                    slot,
+                    fingerprint,
+                    batch.urls.get(index),
+                    origin,
+                    ticket,
+                    news,
+                );
             }
             if is_last {
                 self.finish(ticket, &batch, out);
@@ -252,12 +332,18 @@ impl Dedup {
     /// Says whether the URL-seen store is to be flushed now, and if so whether all of it.
     fn flush_due(&self, now: Timestamp) -> Option<bool> {
         let is_idle = self.draining || now >= self.idle_at;
-        let all = (is_idle || self.held.bytes() > self.held_bytes_max) && !self.seen.store.is_idle();
+        let all =
+            (is_idle || self.held.bytes() > self.held_bytes_max) && !self.seen.store.is_idle();
         (all || self.seen.store.flush_at().is_some_and(|at| at <= now)).then_some(all)
     }
 
     /// Says of each body who had it first.
-    fn look_up(&mut self, ticket: Ticket, ask: &ContentAsk, out: &mut Output<Infallible>) -> Result<(), StoreError> {
+    fn look_up(
+        &mut self,
+        ticket: Ticket,
+        ask: &ContentAsk,
+        out: &mut Output<Infallible>,
+    ) -> Result<(), StoreError> {
         let mut reply = ContentReply::default();
         let mut met: HashMap<u64, Place> = HashMap::new();
         for body in &ask.bodies {
@@ -269,9 +355,13 @@ impl Dedup {
             // Twice in one ask: what the first put is not in the store yet.
             let place = match met.entry(body.fingerprint) {
                 Entry::Occupied(entry) => *entry.get(),
-                Entry::Vacant(entry) => *entry.insert(first(self.store.as_ref(), body, &mut out.changes)?),
+                Entry::Vacant(entry) => {
+                    *entry.insert(first(self.store.as_ref(), body, &mut out.changes)?)
+                }
             };
-            reply.first.push((place.url != body.at.url).then_some(place));
+            reply
+                .first
+                .push((place.url != body.at.url).then_some(place));
         }
         out.reply(ticket, &reply);
         out.finish(ticket);
@@ -280,9 +370,17 @@ impl Dedup {
 
     /// Numbers the new URLs and hands everything over to be committed.
     fn stage(&mut self, news: News, out: &mut Output<Infallible>) -> Result<(), StoreError> {
-        for NewUrlsOf { slot, mut message, causes, .. } in news.messages {
+        for NewUrlsOf {
+            slot,
+            mut message,
+            causes,
+            ..
+        } in news.messages
+        {
             message.partition = self.owned.number(slot);
-            message.first_serial = self.owned.take_serials(slot, message.urls.len() as u64, &mut out.changes);
+            message.first_serial =
+                self.owned
+                    .take_serials(slot, message.urls.len() as u64, &mut out.changes);
             out.publish(self.owned.token(slot), &message, causes);
         }
         if let Some(seen) = self.seen.store.stage()? {
@@ -318,8 +416,15 @@ impl Core for Dedup {
         }
         let batch: SplitUrls = decode(payload)?;
         let fits = batch.origin_of.len() == batch.urls.len()
-            && batch.origin_of.iter().all(|&origin| (origin as usize) < batch.origins.len());
-        if fits { Ok(Input::Split(batch)) } else { Err(Undecodable::Corrupt("a URL without an origin".into())) }
+            && batch
+                .origin_of
+                .iter()
+                .all(|&origin| (origin as usize) < batch.origins.len());
+        if fits {
+            Ok(Input::Split(batch))
+        } else {
+            Err(Undecodable::Corrupt("a URL without an origin".into()))
+        }
     }
 
     fn step(
@@ -332,10 +437,14 @@ impl Core for Dedup {
         self.seen.store.committed()?;
         let mut news = News::default();
         match event {
-            Event::Message { ticket, input: Input::Split(batch) } => {
-                self.receive(now, ticket, batch, &mut news, out)?
-            }
-            Event::Message { ticket, input: Input::Content(ask) } => self.look_up(ticket, &ask, out)?,
+            Event::Message {
+                ticket,
+                input: Input::Split(batch),
+            } => self.receive(now, ticket, batch, &mut news, out)?,
+            Event::Message {
+                ticket,
+                input: Input::Content(ask),
+            } => self.look_up(ticket, &ask, out)?,
             Event::Drain => self.draining = true,
             Event::Answer(_) | Event::Stored(_) | Event::Wake | Event::HearsAgain => {}
         }
@@ -355,7 +464,9 @@ impl Core for Dedup {
     }
 
     fn overfull(&mut self) -> Result<Option<u16>, StoreError> {
-        Ok(self.sizes.overfull(self.owned.live(), self.seen.store.as_ref())?)
+        Ok(self
+            .sizes
+            .overfull(self.owned.live(), self.seen.store.as_ref())?)
     }
 
     fn figures(&self) -> Vec<Figures> {
@@ -381,10 +492,19 @@ impl Core for Dedup {
 
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         let host = host_hash(host_of(url));
-        let Some(slot) = self.owned.slot_of_hash(host) else { return Ok(None) };
+        let Some(slot) = self.owned.slot_of_hash(host) else {
+            return Ok(None);
+        };
         let number = self.owned.number(slot);
         let is_seen = self.seen.store.knows(number, host, fingerprint(url))?;
-        Ok(Some(if is_seen { "seen: it passed the URL-seen test" } else { "not seen yet" }.into()))
+        Ok(Some(
+            if is_seen {
+                "seen: it passed the URL-seen test"
+            } else {
+                "not seen yet"
+            }
+            .into(),
+        ))
     }
 
     fn counts(&self) -> Vec<Count> {

@@ -1,7 +1,7 @@
 //! Inputs that are held: the URL-seen store has not answered yet for all of their URLs.
 //!
-//! In: questions under way, each with a token; the tokens of those that were answered. Out: the URL of each answer, and
-//! whether its input has no other that waits.
+//! In: questions under way, each with a token; the tokens of those that were answered. Out: the URL
+//! of each answer, and whether its input has no other that waits.
 
 use foldhash::HashMap;
 use rhumb_stage::Ticket;
@@ -16,7 +16,8 @@ pub(crate) struct Waiting {
     /// Where it stands in its batch.
     pub(crate) index: usize,
     pub(crate) ticket: Ticket,
-    /// Says whether the answer says what becomes of the URL. Otherwise the question only made it known.
+    /// Says whether the answer says what becomes of the URL. Otherwise the question only made it
+    /// known.
     pub(crate) decides: bool,
 }
 
@@ -60,24 +61,41 @@ impl HeldInputs {
     /// Holds an input. `waiting` of its URLs wait for an answer.
     pub(crate) fn hold(&mut self, ticket: Ticket, batch: SplitUrls, waiting: usize) {
         self.bytes += bytes_of(&batch);
-        self.inputs.insert(ticket, Held { waiting, batch: Arc::new(batch) });
+        self.inputs.insert(
+            ticket,
+            Held {
+                waiting,
+                batch: Arc::new(batch),
+            },
+        );
     }
 
     /// Takes out the URL of an answered question, and its input when that was the last.
     pub(crate) fn answered(&mut self, token: u64) -> Option<Answered> {
         let url = self.waiting.remove(&token);
-        debug_assert!(url.is_some(), "P3: the URL-seen store answers each question once");
+        debug_assert!(
+            url.is_some(),
+            "P3: the URL-seen store answers each question once"
+        );
         let url = url?;
         let held = self.inputs.get_mut(&url.ticket);
-        debug_assert!(held.is_some(), "P3: an input is held as long as one of its URLs waits");
+        debug_assert!(
+            held.is_some(),
+            "P3: an input is held as long as one of its URLs waits"
+        );
         let held = held?;
         held.waiting -= 1;
-        let (batch, is_last) = (Arc::clone(&held.batch), held.waiting == 0);
+        let batch = Arc::clone(&held.batch);
+        let is_last = held.waiting == 0;
         if is_last {
             self.inputs.remove(&url.ticket);
             self.bytes -= bytes_of(&batch);
         }
-        Some(Answered { url, batch, is_last })
+        Some(Answered {
+            url,
+            batch,
+            is_last,
+        })
     }
 
     /// URLs that wait.
@@ -101,6 +119,9 @@ impl HeldInputs {
 
 /// Memory of a batch, in bytes.
 fn bytes_of(batch: &SplitUrls) -> usize {
-    let origins = batch.origins.iter().map(|origin| size_of::<Origin>() + origin.page.len() + origin.topic.len());
+    let origins = batch
+        .origins
+        .iter()
+        .map(|origin| size_of::<Origin>() + origin.page.len() + origin.topic.len());
     batch.urls.bytes() + batch.urls.len() * 8 + origins.sum::<usize>()
 }

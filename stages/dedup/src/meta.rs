@@ -1,6 +1,7 @@
 //! The table of numbers, and its keys.
 //!
-//! Invariant: what belongs to a partition is a row of its own that begins with the partition, so that it moves with it.
+//! Invariant: what belongs to a partition is a row of its own that begins with the partition, so
+//! that it moves with it.
 
 use rhumb_partition::Split;
 use rhumb_stage::store::{Changes, Store, StoreError, Table};
@@ -13,7 +14,8 @@ pub(crate) const SERIALS: u8 = b's';
 pub(crate) const COUNTS: u8 = b'c';
 /// Longer than the key of a partition's row.
 pub(crate) const SEEN: &[u8] = b"seen";
-/// Earlier versions had one row of counts for the instance, and serial numbers under the partition alone.
+/// Earlier versions had one row of counts for the instance, and serial numbers under the partition
+/// alone.
 const COUNTS_EARLIER: &[u8] = b"counters";
 const SERIALS_EARLIER_BYTES: usize = 2;
 
@@ -23,8 +25,8 @@ pub(crate) fn key(partition: u16, kind: u8) -> [u8; 3] {
     [high, low, kind]
 }
 
-/// Gives the last serial number of a partition that was split: its halves count from 1, and it keeps its counts. Nothing has
-/// to be changed.
+/// Gives the last serial number of a partition that was split: its halves count from 1, and it
+/// keeps its counts. Nothing has to be changed.
 ///
 /// # Errors
 /// The store cannot be read, or the row is not understood.
@@ -38,23 +40,33 @@ pub(crate) fn next_serial(store: &dyn Store, partition: u16) -> Result<u64, Stor
         Some(row) => row.try_into().map(u64::from_le_bytes).ok(),
         None => Some(1),
     };
-    next.filter(|&next| next > 0).ok_or_else(|| of_another_version("its serials"))
+    next.filter(|&next| next > 0)
+        .ok_or_else(|| of_another_version("its serials"))
 }
 
 /// An error when the table is one of an earlier version.
 pub(crate) fn refuse_earlier(store: &dyn Store) -> Result<(), StoreError> {
     let mut is_earlier = false;
-    store.scan(META, &[], &[u8::MAX; SERIALS_EARLIER_BYTES + 1], &mut |key, _| {
-        is_earlier |= key == COUNTS_EARLIER || key.len() == SERIALS_EARLIER_BYTES;
-        !is_earlier
-    })?;
-    if is_earlier { Err(of_another_version("what was counted in each partition")) } else { Ok(()) }
+    store.scan(
+        META,
+        &[],
+        &[u8::MAX; SERIALS_EARLIER_BYTES + 1],
+        &mut |key, _| {
+            is_earlier |= key == COUNTS_EARLIER || key.len() == SERIALS_EARLIER_BYTES;
+            !is_earlier
+        },
+    )?;
+    if is_earlier {
+        Err(of_another_version("what was counted in each partition"))
+    } else {
+        Ok(())
+    }
 }
 
 /// The state is one that this version of the program cannot go on from.
 pub(crate) fn of_another_version(what: &str) -> StoreError {
     StoreError::Unusable(format!(
-        "the state of the URL-seen test does not say {what} in a way that is understood; use the version of the program that \
-         began the crawl, or delete the crawl"
+        "the state of the URL-seen test does not say {what} in a way that is understood; use the \
+         version of the program that began the crawl, or delete the crawl"
     ))
 }

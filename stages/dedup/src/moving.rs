@@ -1,7 +1,8 @@
-//! What dedup keeps of its partitions beside its tables, as it moves: the keys of the URL-seen store.
+//! What dedup keeps of its partitions beside its tables, as it moves: the keys of the URL-seen
+//! store.
 //!
-//! In: a partition; blocks of keys, each key 16 bytes (host, URL, both big-endian). Out: the same of another instance's
-//! store, and what has to be committed.
+//! In: a partition; blocks of keys, each key 16 bytes (host, URL, both big-endian). Out: the same
+//! of another instance's store, and what has to be committed.
 
 use crate::meta::{META, SEEN, SERIALS, key, of_another_version};
 use crate::seen::{self, CopiedKeys, Import, Key, SeenError, SeenStore};
@@ -21,7 +22,8 @@ pub struct MovingKeys {
 }
 
 impl MovingKeys {
-    /// Opens the URL-seen store in the instance's folder as it was committed. `partitions`: those there are questions about.
+    /// Opens the URL-seen store in the instance's folder as it was committed. `partitions`: those
+    /// there are questions about.
     ///
     /// # Errors
     /// It cannot be read, or does not say what was seen although numbers were given out.
@@ -56,7 +58,9 @@ impl Beside for MovingKeys {
 
     fn take_later(&mut self, partition: u16, visit: &mut VisitBlock<'_>) -> Result<(), StoreError> {
         let later = self.store.take_later(partition);
-        later.chunks(KEYS_OF_BLOCK).try_for_each(|keys| visit(&block_of(keys)))
+        later
+            .chunks(KEYS_OF_BLOCK)
+            .try_for_each(|keys| visit(&block_of(keys)))
     }
 
     fn importer(&mut self, partition: u16) -> Result<Box<dyn Importing>, StoreError> {
@@ -65,8 +69,9 @@ impl Beside for MovingKeys {
 
     fn import(&mut self, importing: Box<dyn Importing>) -> Result<(), StoreError> {
         let importing: Box<dyn Any> = importing;
-        let keys =
-            importing.downcast::<Keys>().map_err(|_| StoreError::Unusable("an import of another stage".into()))?;
+        let keys = importing
+            .downcast::<Keys>()
+            .map_err(|_| StoreError::Unusable("an import of another stage".into()))?;
         self.store.import(keys.0).map_err(StoreError::from)
     }
 
@@ -98,7 +103,8 @@ struct Copy(Box<dyn CopiedKeys>);
 
 impl Copied for Copy {
     fn visit(&mut self, visit: &mut VisitBlock<'_>) -> Result<(), StoreError> {
-        let (mut keys, mut stopped) = (Vec::with_capacity(KEYS_OF_BLOCK), Ok(()));
+        let mut keys = Vec::with_capacity(KEYS_OF_BLOCK);
+        let mut stopped = Ok(());
         let visited = self.0.visit(&mut |key| {
             keys.push(key);
             if keys.len() == KEYS_OF_BLOCK {
@@ -106,11 +112,19 @@ impl Copied for Copy {
                 keys.clear();
             }
             // Nobody wants the rest.
-            if stopped.is_ok() { Ok(()) } else { Err(SeenError::Stopped) }
+            if stopped.is_ok() {
+                Ok(())
+            } else {
+                Err(SeenError::Stopped)
+            }
         });
         stopped?;
         visited?;
-        if keys.is_empty() { Ok(()) } else { visit(&block_of(&keys)) }
+        if keys.is_empty() {
+            Ok(())
+        } else {
+            visit(&block_of(&keys))
+        }
     }
 }
 
@@ -121,7 +135,10 @@ impl Importing for Keys {
     fn take(&mut self, block: &[u8], is_later: bool) -> Result<(), StoreError> {
         let (keys, rest) = block.as_chunks::<KEY_BYTES>();
         if !rest.is_empty() {
-            return Err(StoreError::Unusable(format!("{} bytes are no keys of the URL-seen store", block.len())));
+            return Err(StoreError::Unusable(format!(
+                "{} bytes are no keys of the URL-seen store",
+                block.len()
+            )));
         }
         let keys: Vec<Key> = keys.iter().map(key_of).collect();
         if is_later {
@@ -133,7 +150,10 @@ impl Importing for Keys {
 }
 
 fn block_of(keys: &[Key]) -> Vec<u8> {
-    keys.iter().flat_map(|(host, url)| [host.to_be_bytes(), url.to_be_bytes()]).flatten().collect()
+    keys.iter()
+        .flat_map(|(host, url)| [host.to_be_bytes(), url.to_be_bytes()])
+        .flatten()
+        .collect()
 }
 
 fn key_of(bytes: &[u8; KEY_BYTES]) -> Key {
@@ -166,9 +186,16 @@ mod tests {
         let mut blocks = 0;
         let visited = Copy(Box::new(Counted(Arc::clone(&read)))).visit(&mut |_| {
             blocks += 1;
-            if blocks < 2 { Ok(()) } else { Err(StoreError::Unusable("nobody asks for it".into())) }
+            if blocks < 2 {
+                Ok(())
+            } else {
+                Err(StoreError::Unusable("nobody asks for it".into()))
+            }
         });
         assert_eq!(visited.unwrap_err().to_string(), "nobody asks for it");
-        assert_eq!((blocks, read.load(Ordering::Relaxed)), (2, 2 * KEYS_OF_BLOCK));
+        assert_eq!(
+            (blocks, read.load(Ordering::Relaxed)),
+            (2, 2 * KEYS_OF_BLOCK)
+        );
     }
 }

@@ -27,18 +27,34 @@ pub(crate) struct NewUrlsOf {
 
 impl News {
     pub(crate) fn push(&mut self, slot: u16, url: &str, origin: &Origin, ticket: Ticket) {
-        let has_room = |of: &NewUrlsOf| of.slot == slot && of.message.urls.len() < URLS_MAX && of.bytes < BYTES_MAX;
+        let has_room = |of: &NewUrlsOf| {
+            of.slot == slot && of.message.urls.len() < URLS_MAX && of.bytes < BYTES_MAX
+        };
         // Nearly always the last one: a batch is of one partition, and answers come by partition.
         let at = self.messages.iter().rposition(has_room).unwrap_or_else(|| {
-            self.messages.push(NewUrlsOf { slot, message: NewUrls::default(), causes: Vec::new(), bytes: 0 });
+            self.messages.push(NewUrlsOf {
+                slot,
+                message: NewUrls::default(),
+                causes: Vec::new(),
+                bytes: 0,
+            });
             self.messages.len() - 1
         });
-        let NewUrlsOf { message, causes, bytes, .. } = &mut self.messages[at];
-        let index = message.origins.iter().rposition(|other| other == origin).unwrap_or_else(|| {
-            message.origins.push(origin.clone());
-            *bytes += origin.page.len() + origin.topic.len();
-            message.origins.len() - 1
-        });
+        let NewUrlsOf {
+            message,
+            causes,
+            bytes,
+            ..
+        } = &mut self.messages[at];
+        let index = message
+            .origins
+            .iter()
+            .rposition(|other| other == origin)
+            .unwrap_or_else(|| {
+                message.origins.push(origin.clone());
+                *bytes += origin.page.len() + origin.topic.len();
+                message.origins.len() - 1
+            });
         message.urls.push(url);
         message.origin_of.push(index as u32);
         *bytes += url.len();

@@ -1,8 +1,9 @@
 //! The partitions that an instance owns, the serial numbers of their new URLs, and their counts.
 //!
-//! Invariant: in a generation of the crawl the new URLs of a partition are numbered 1, 2, 3, … without a gap, in the lower
-//! bits of their serials; the upper bits tell the generation. So the next number tells how many the generation has.
-//! A commit has a row of counts for each partition whose counts it changes, and no other.
+//! Invariant: in a generation of the crawl the new URLs of a partition are numbered 1, 2, 3, …
+//! without a gap, in the lower bits of their serials; the upper bits tell the generation. So the
+//! next number tells how many the generation has. A commit has a row of counts for each partition
+//! whose counts it changes, and no other.
 
 use crate::counters::Counters;
 use crate::meta::{COUNTS, META, SERIALS, key, next_serial, of_another_version, refuse_earlier};
@@ -12,7 +13,8 @@ use rhumb_stage::store::{Changes, Store, StoreError};
 use rhumb_wire::lane_of_hash;
 use rhumb_wire::topology::Token;
 
-/// The partitions of an instance. One is found by its slot, which never changes in a life of the process.
+/// The partitions of an instance. One is found by its slot, which never changes in a life of the
+/// process.
 pub(crate) struct OwnedPartitions {
     /// Which partition each hash belongs to.
     directory: Directory,
@@ -30,7 +32,8 @@ struct Owned {
     number: u16,
     next_serial: u64,
     counters: Counters,
-    /// As they were when they were last saved; and whether the partition is among those in which was counted.
+    /// As they were when they were last saved; and whether the partition is among those in which
+    /// was counted.
     saved: Counters,
     is_counted: bool,
 }
@@ -53,24 +56,42 @@ impl OwnedPartitions {
             }
             let next_serial = next_serial(store, number)?;
             let counters = match store.get(META, &key(number, COUNTS))? {
-                Some(row) => Counters::from_bytes(&row).ok_or_else(|| of_another_version("its counts"))?,
+                Some(row) => {
+                    Counters::from_bytes(&row).ok_or_else(|| of_another_version("its counts"))?
+                }
                 None => Counters::default(),
             };
             let next_serial = next_serial.max(follow + 1);
-            owned.push(Owned { number, next_serial, counters, saved: counters, is_counted: false });
+            owned.push(Owned {
+                number,
+                next_serial,
+                counters,
+                saved: counters,
+                is_counted: false,
+            });
         }
-        Ok(OwnedPartitions { directory, follow, owned, slots, counted: Vec::new() })
+        Ok(OwnedPartitions {
+            directory,
+            follow,
+            owned,
+            slots,
+            counted: Vec::new(),
+        })
     }
 
-    /// The slot of the partition of a hash, a host's or a body's; none when another instance owns it.
+    /// The slot of the partition of a hash, a host's or a body's; none when another instance owns
+    /// it.
     pub(crate) fn slot_of_hash(&self, hash: u64) -> Option<u16> {
         self.slot_of(self.directory.partition_of(hash))
     }
 
-    /// The partition to which what has this hash is to be passed on: of another instance, and once a part of a partition of
-    /// this one that was split. None when it should never have come.
+    /// The partition to which what has this hash is to be passed on: of another instance, and once
+    /// a part of a partition of this one that was split. None when it should never have come.
     pub(crate) fn passed_on_to(&self, hash: u64) -> Option<u16> {
-        let was_here = self.owned.iter().any(|owned| self.directory.covers(owned.number, hash));
+        let was_here = self
+            .owned
+            .iter()
+            .any(|owned| self.directory.covers(owned.number, hash));
         was_here.then(|| self.directory.partition_of(hash))
     }
 
@@ -83,8 +104,14 @@ impl OwnedPartitions {
     /// Where the new URLs of the partition in a slot go.
     pub(crate) fn token(&self, slot: u16) -> Token {
         let partition = self.number(slot);
-        let first = self.directory.hashes_of(partition).map_or(0, |hashes| *hashes.start());
-        Token::InLane { partition, lane: lane_of_hash(first) }
+        let first = self
+            .directory
+            .hashes_of(partition)
+            .map_or(0, |hashes| *hashes.start());
+        Token::InLane {
+            partition,
+            lane: lane_of_hash(first),
+        }
     }
 
     fn slot_of(&self, number: u16) -> Option<u16> {
@@ -101,11 +128,16 @@ impl OwnedPartitions {
         let owned = &mut self.owned[usize::from(slot)];
         let first = owned.next_serial;
         owned.next_serial += urls;
-        changes.put(META, key(owned.number, SERIALS), owned.next_serial.to_le_bytes());
+        changes.put(
+            META,
+            key(owned.number, SERIALS),
+            owned.next_serial.to_le_bytes(),
+        );
         first
     }
 
-    /// Counts in the partition of a slot; without one, in the lowest. An instance without partitions gets no URLs.
+    /// Counts in the partition of a slot; without one, in the lowest. An instance without
+    /// partitions gets no URLs.
     pub(crate) fn count(&mut self, slot: Option<u16>, count: impl FnOnce(&mut Counters)) {
         let slot = slot.unwrap_or(0);
         if let Some(owned) = self.owned.get_mut(usize::from(slot)) {
@@ -136,12 +168,18 @@ impl OwnedPartitions {
 
     /// The owned partitions that were not split, with how many URLs were found of each.
     pub(crate) fn found(&self) -> impl Iterator<Item = (u16, u64)> {
-        let live = self.owned.iter().filter(|owned| self.directory.hashes_of(owned.number).is_some());
+        let live = self
+            .owned
+            .iter()
+            .filter(|owned| self.directory.hashes_of(owned.number).is_some());
         live.map(|owned| (owned.number, owned.counters.found()))
     }
 
     /// New URLs of this generation.
     pub(crate) fn numbered(&self) -> u64 {
-        self.owned.iter().map(|owned| owned.next_serial - self.follow - 1).sum()
+        self.owned
+            .iter()
+            .map(|owned| owned.next_serial - self.follow - 1)
+            .sum()
     }
 }

@@ -1,7 +1,8 @@
-//! URLs that came addressed to a partition that was split, and belong to a half of it that another instance has.
+//! URLs that came addressed to a partition that was split, and belong to a half of it that another
+//! instance has.
 //!
-//! In: URLs of one batch. Out: a batch for each half, without the counts that came with the first one: those count where it
-//! came, so that they count once (P3).
+//! In: URLs of one batch. Out: a batch for each half, without the counts that came with the first
+//! one: those count where it came, so that they count once (P3).
 
 use rhumb_stage::{Output, Ticket};
 use rhumb_wire::message::{Origin, SplitUrls};
@@ -29,7 +30,11 @@ impl PassedOn {
     /// Publishes the batches, under the number of the one that they came with.
     pub(crate) fn publish(self, number: u64, ticket: Ticket, out: &mut Output<Infallible>) {
         for (partition, batch) in self.batches {
-            out.publish(Token::Partition(partition), &SplitUrls { number, ..batch }, vec![ticket]);
+            out.publish(
+                Token::Partition(partition),
+                &SplitUrls { number, ..batch },
+                vec![ticket],
+            );
         }
     }
 }

@@ -42,7 +42,8 @@ fn ten_million_keys_of_a_partition_are_copied_imported_split_and_forgotten() {
         let mut store = open(&settings(kind), folder.path().into(), &[3], None).unwrap();
         let started = Instant::now();
         let mut import = store.importer(3).unwrap();
-        let (mut next, mut keys) = (0..KEYS, Vec::with_capacity(TOGETHER));
+        let mut next = 0..KEYS;
+        let mut keys = Vec::with_capacity(TOGETHER);
         while !next.is_empty() {
             keys.clear();
             keys.extend(next.by_ref().take(TOGETHER).map(key));
@@ -50,18 +51,27 @@ fn ten_million_keys_of_a_partition_are_copied_imported_split_and_forgotten() {
         }
         store.import(import).unwrap();
         commit(store.as_mut()).unwrap();
-        let (imported_s, disk_bytes) = (started.elapsed().as_secs_f64(), store.disk_bytes());
+        let imported_s = started.elapsed().as_secs_f64();
+        let disk_bytes = store.disk_bytes();
         let started = Instant::now();
-        let (mut visited, copy) = (0, store.copy(3).unwrap());
+        let mut visited = 0;
+        let copy = store.copy(3).unwrap();
         let copied = copy.visit(&mut |found| {
             visited += 1;
-            if found == key(visited - 1) { Ok(()) } else { Err(SeenError::Unordered(3)) }
+            if found == key(visited - 1) {
+                Ok(())
+            } else {
+                Err(SeenError::Unordered(3))
+            }
         });
         copied.unwrap();
         let copied_s = started.elapsed().as_secs_f64();
         assert_eq!(visited, KEYS);
         let started = Instant::now();
-        let split = Split { partition: 3, halves: [(4, 0..=MIDDLE), (5, MIDDLE + 1..=u64::MAX)] };
+        let split = Split {
+            partition: 3,
+            halves: [(4, 0..=MIDDLE), (5, MIDDLE + 1..=u64::MAX)],
+        };
         store.halve(&split).unwrap();
         commit(store.as_mut()).unwrap();
         let halved_s = started.elapsed().as_secs_f64();
@@ -74,8 +84,9 @@ fn ten_million_keys_of_a_partition_are_copied_imported_split_and_forgotten() {
         let forgotten_s = started.elapsed().as_secs_f64();
         assert!(store.disk_bytes() < 1 << 10);
         println!(
-            "{kind:?}: {KEYS} keys, {disk_bytes} bytes on disk: copied in {copied_s:.2} s, imported in {imported_s:.2} s, \
-             split in {halved_s:.2} s, forgotten in {forgotten_s:.2} s"
+            "{kind:?}: {KEYS} keys, {disk_bytes} bytes on disk: copied in {copied_s:.2} s, \
+             imported in {imported_s:.2} s, split in {halved_s:.2} s, forgotten in \
+             {forgotten_s:.2} s"
         );
     }
 }

@@ -1,8 +1,8 @@
 //! Asks schedulers for jobs: decides which scheduler is asked, when, and for how many connections.
 //!
-//! Invariant: the connections offered to all schedulers together are never more than are free, so that no job
-//! comes that there is no connection for. An offer is what an ask named, less the jobs received since; it is
-//! gone when the ask has run out.
+//! Invariant: the connections offered to all schedulers together are never more than are free, so
+//! that no job comes that there is no connection for. An offer is what an ask named, less the jobs
+//! received since; it is gone when the ask has run out.
 
 use crate::effect::{Asked, Effect};
 use rhumb_stage::Output;
@@ -11,9 +11,11 @@ use rhumb_wire::message::Ask;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long connections that have become free wait for others, so that jobs that end together cost one ask.
+/// How long connections that have become free wait for others, so that jobs that end together cost
+/// one ask.
 const COMPANY: Duration = Duration::from_millis(2);
-/// How soon a scheduler that was not there is asked again: it may be about to start. The wait doubles each time.
+/// How soon a scheduler that was not there is asked again: it may be about to start. The wait
+/// doubles each time.
 const RETRY_WAIT: Duration = Duration::from_millis(20);
 /// Asks whose time of sending is remembered. A job granted for an older one is refused.
 const ASKS_REMEMBERED: usize = 4096;
@@ -67,7 +69,8 @@ struct InFlight {
 impl Scheduler {
     /// Connections that it may grant jobs for, whichever of two asks it knows.
     fn held(&self) -> u32 {
-        self.offered.max(self.in_flight.as_ref().map_or(0, |ask| ask.free))
+        self.offered
+            .max(self.in_flight.as_ref().map_or(0, |ask| ask.free))
     }
 }
 
@@ -88,9 +91,13 @@ impl Asks {
         asks
     }
 
-    /// From now on these instances of the scheduler have partitions. Nothing more is offered to others.
+    /// From now on these instances of the scheduler have partitions. Nothing more is offered to
+    /// others.
     pub(crate) fn ask_these(&mut self, schedulers: &[u16]) {
-        let count = schedulers.iter().max().map_or(0, |last| usize::from(*last) + 1);
+        let count = schedulers
+            .iter()
+            .max()
+            .map_or(0, |last| usize::from(*last) + 1);
         if self.schedulers.len() < count {
             self.schedulers.resize_with(count, Scheduler::default);
         }
@@ -129,7 +136,11 @@ impl Asks {
         let received_since = u32::try_from(scheduler.received - sent.received).unwrap_or(u32::MAX);
         let left = sent.free.saturating_sub(received_since);
         scheduler.silent = false;
-        scheduler.absences = if matches!(result, Asked::NoScheduler) { scheduler.absences + 1 } else { 0 };
+        scheduler.absences = if matches!(result, Asked::NoScheduler) {
+            scheduler.absences + 1
+        } else {
+            0
+        };
         match result {
             Asked::Reply(reply) => {
                 scheduler.offered = left;
@@ -141,7 +152,9 @@ impl Asks {
                 scheduler.silent = true;
                 scheduler.dry = true;
                 let wait = RETRY_WAIT.saturating_mul(1 << (scheduler.absences - 1).min(10));
-                scheduler.due = scheduler.due.min(sent_at.map_or(scheduler.due, |sent| sent + wait));
+                scheduler.due = scheduler
+                    .due
+                    .min(sent_at.map_or(scheduler.due, |sent| sent + wait));
             }
             Asked::NoAnswer => {
                 scheduler.offered = scheduler.offered.max(left);
@@ -187,10 +200,13 @@ impl Asks {
         asks
     }
 
-    /// Takes back all that was offered: no job is granted once these asks are answered. Returns how many were sent.
+    /// Takes back all that was offered: no job is granted once these asks are answered. Returns how
+    /// many were sent.
     pub(crate) fn withdraw(&mut self, now: Timestamp, out: &mut Output<Effect>) -> u64 {
         let offering: Vec<usize> = (0..self.schedulers.len())
-            .filter(|&index| self.schedulers[index].held() > 0 && now < self.schedulers[index].offered_until)
+            .filter(|&index| {
+                self.schedulers[index].held() > 0 && now < self.schedulers[index].offered_until
+            })
             .collect();
         for &index in &offering {
             self.ask(now, index, 0, out);
@@ -200,7 +216,9 @@ impl Asks {
 
     /// Says whether an ask is on its way.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.schedulers.iter().any(|scheduler| scheduler.in_flight.is_some())
+        self.schedulers
+            .iter()
+            .any(|scheduler| scheduler.in_flight.is_some())
     }
 
     /// When to call [`Asks::send`] although nothing came.
@@ -234,19 +252,34 @@ impl Asks {
         let scheduler = &mut self.schedulers[index];
         scheduler.dry = scheduler.received == scheduler.received_before;
         scheduler.received_before = scheduler.received;
-        scheduler.in_flight = Some(InFlight { ask: number, free, received: scheduler.received });
+        scheduler.in_flight = Some(InFlight {
+            ask: number,
+            free,
+            received: scheduler.received,
+        });
         scheduler.due = now + self.lifetime / 2;
         scheduler.offered_until = now + self.lifetime;
         let received = scheduler.received;
-        let ask = Ask { fetcher: self.instance.clone(), ask: number, free, received, life: self.life };
-        out.effect(Effect::Ask { scheduler: name, ask });
+        let ask = Ask {
+            fetcher: self.instance.clone(),
+            ask: number,
+            free,
+            received,
+            life: self.life,
+        };
+        out.effect(Effect::Ask {
+            scheduler: name,
+            ask,
+        });
     }
 
-    /// Shares connections out over the schedulers: each gets one, and those that granted something lately get the rest, in
-    /// proportion to the servers that they have ready; with fewer connections than schedulers, each in turn gets one.
+    /// Shares connections out over the schedulers: each gets one, and those that granted something
+    /// lately get the rest, in proportion to the servers that they have ready; with fewer
+    /// connections than schedulers, each in turn gets one.
     fn shares(&self, now: Timestamp, free: u32) -> Vec<u32> {
-        let mut in_turn: Vec<usize> =
-            (0..self.schedulers.len()).filter(|&index| self.schedulers[index].has_partitions).collect();
+        let mut in_turn: Vec<usize> = (0..self.schedulers.len())
+            .filter(|&index| self.schedulers[index].has_partitions)
+            .collect();
         let count = in_turn.len();
         let free = free as usize;
         let period_us = self.lifetime.as_micros().max(1);
@@ -263,7 +296,12 @@ impl Asks {
             scheduler if scheduler.dry && !all_are_dry => 0,
             scheduler => u64::from(scheduler.ready) + 1,
         };
-        let (rest, weights) = ((free - count) as u64, in_turn.iter().map(|&index| weight(index)).sum::<u64>().max(1));
+        let rest = (free - count) as u64;
+        let weights = in_turn
+            .iter()
+            .map(|&index| weight(index))
+            .sum::<u64>()
+            .max(1);
         // What is left after rounding down goes to the first in turn that have a weight.
         let mut left = rest;
         for &index in &in_turn {
@@ -271,7 +309,11 @@ impl Asks {
             shares[index] = 1 + more as u32;
             left -= more;
         }
-        for index in in_turn.into_iter().filter(|&index| weight(index) > 0).take(left as usize) {
+        for index in in_turn
+            .into_iter()
+            .filter(|&index| weight(index) > 0)
+            .take(left as usize)
+        {
             shares[index] += 1;
         }
         shares
@@ -290,7 +332,12 @@ mod tests {
     }
 
     fn asks(schedulers: u16) -> Asks {
-        Asks::new("f".into(), 7, &(0..schedulers).collect::<Vec<_>>(), LIFETIME)
+        Asks::new(
+            "f".into(),
+            7,
+            &(0..schedulers).collect::<Vec<_>>(),
+            LIFETIME,
+        )
     }
 
     fn send(asks: &mut Asks, ms: u64, free: u32) -> Vec<(u16, Ask)> {
@@ -312,7 +359,10 @@ mod tests {
         let mut asks = asks(1);
         let sent = send(&mut asks, 0, 64);
         assert_eq!(sent.len(), 1);
-        assert_eq!((sent[0].1.free, sent[0].1.received, sent[0].1.life), (64, 0, 7));
+        assert_eq!(
+            (sent[0].1.free, sent[0].1.received, sent[0].1.life),
+            (64, 0, 7)
+        );
         assert_eq!(asks.sent_at(0, sent[0].1.ask), Some(at_ms(0)));
     }
 
@@ -377,7 +427,10 @@ mod tests {
         asks.answered(1, first[1].1.ask, &granted(0));
         // The second round: 8 free, 3 still offered to the first, 5 to the second.
         let second = send(&mut asks, 500, 8);
-        let dry = second.iter().find(|(scheduler, _)| *scheduler == 1).expect("asked");
+        let dry = second
+            .iter()
+            .find(|(scheduler, _)| *scheduler == 1)
+            .expect("asked");
         assert_eq!(dry.1.free, 1);
         // What the second no longer holds goes to the first once the second has confirmed it.
         for (scheduler, ask) in &second {
@@ -386,7 +439,9 @@ mod tests {
         asks.received(0);
         let mut total = None;
         for ms in [501, 503] {
-            total = send(&mut asks, ms, 7).first().map(|(scheduler, ask)| (*scheduler, ask.free));
+            total = send(&mut asks, ms, 7)
+                .first()
+                .map(|(scheduler, ask)| (*scheduler, ask.free));
         }
         assert_eq!(total, Some((0, 6)));
     }
@@ -397,11 +452,22 @@ mod tests {
         for (scheduler, ask) in send(&mut asks, 0, 63) {
             let ready = [89, 9, 0][usize::from(scheduler)];
             asks.received(scheduler);
-            asks.answered(scheduler, ask.ask, &Asked::Reply(AskReply { granted: 1, ready }));
+            asks.answered(
+                scheduler,
+                ask.ask,
+                &Asked::Reply(AskReply { granted: 1, ready }),
+            );
         }
         let shares = asks.shares(at_ms(0), 63);
-        assert_eq!((shares.iter().sum::<u32>(), shares[2]), (63, 1), "nobody is left out");
-        assert!((54..=56).contains(&shares[0]) && (6..=8).contains(&shares[1]), "{shares:?}");
+        assert_eq!(
+            (shares.iter().sum::<u32>(), shares[2]),
+            (63, 1),
+            "nobody is left out"
+        );
+        assert!(
+            (54..=56).contains(&shares[0]) && (6..=8).contains(&shares[1]),
+            "{shares:?}"
+        );
         assert_eq!(asks.shares(at_ms(0), 0), [0, 0, 0]);
     }
 
@@ -425,10 +491,18 @@ mod tests {
     fn what_was_offered_is_taken_back_with_an_ask_for_nothing() {
         let mut asks = asks(2);
         let mut out = Output::default();
-        assert_eq!(asks.withdraw(at_ms(0), &mut out), 0, "nothing was offered yet");
+        assert_eq!(
+            asks.withdraw(at_ms(0), &mut out),
+            0,
+            "nothing was offered yet"
+        );
         let first = send(&mut asks, 0, 8);
         asks.answered(0, first[0].1.ask, &granted(0));
-        assert_eq!(asks.withdraw(at_ms(10), &mut out), 2, "one holds, one is on its way");
+        assert_eq!(
+            asks.withdraw(at_ms(10), &mut out),
+            2,
+            "one holds, one is on its way"
+        );
         for effect in &out.effects {
             assert!(
                 matches!(effect, Effect::Ask { ask, .. } if ask.free == 0 && ask.ask > first[1].1.ask),
@@ -437,7 +511,9 @@ mod tests {
         }
         assert!(asks.is_waiting());
         for (scheduler, effect) in (0..).zip(out.effects) {
-            let Effect::Ask { ask, .. } = effect else { panic!("{effect:?}") };
+            let Effect::Ask { ask, .. } = effect else {
+                panic!("{effect:?}")
+            };
             asks.answered(scheduler, ask.ask, &granted(0));
         }
         assert!(!asks.is_waiting());
@@ -461,7 +537,11 @@ mod tests {
         let sent = send(&mut asks, ms + 500, 4);
         asks.answered(0, sent[0].1.ask, &Asked::NoScheduler);
         send(&mut asks, ms + 500, 4);
-        assert_eq!(asks.wake_at(), Some(at_ms(ms + 520)), "it was there in between");
+        assert_eq!(
+            asks.wake_at(),
+            Some(at_ms(ms + 520)),
+            "it was there in between"
+        );
     }
 
     #[test]

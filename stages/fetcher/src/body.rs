@@ -1,12 +1,13 @@
 //! Reads the body of a response within its limits: bytes, time, and how fast it comes.
 //!
-//! A body ends by its length, its last chunk or the end of its stream, never by a time-out: one that is not there in time
-//! is cut. What came of it is kept when it came no more slowly than bodies may, and when it came and then stood still:
-//! its announced end may never come, and it may be all there is. A body that still drips has failed: it would be kept for
-//! a few bytes, and tar pits drip.
+//! A body ends by its length, its last chunk or the end of its stream, never by a time-out: one
+//! that is not there in time is cut. What came of it is kept when it came no more slowly than
+//! bodies may, and when it came and then stood still: its announced end may never come, and it may
+//! be all there is. A body that still drips has failed: it would be kept for a few bytes, and tar
+//! pits drip.
 //!
-//! Most answers but 2xx say all by status and Location. Their bodies are waited for less long, and none of them fails.
-//! Answers that have no content by their status are whole with their heads.
+//! Most answers but 2xx say all by status and Location. Their bodies are waited for less long, and
+//! none of them fails. Answers that have no content by their status are whole with their heads.
 
 use crate::room::Taken;
 use bytes::Bytes;
@@ -18,11 +19,12 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A body's buffer starts no larger, whatever length its server announces: thousands that announce much and send little
-/// must not cost what they announce.
+/// A body's buffer starts no larger, whatever length its server announces: thousands that announce
+/// much and send little must not cost what they announce.
 const RESERVED_MAX: usize = 16 << 10;
-/// How long a body that decides nothing may bring less than the least rate. It is worth this wait because without its end
-/// the connection is lost to the other requests of the job; a longer one costs more than a new connection.
+/// How long a body that decides nothing may bring less than the least rate. It is worth this wait
+/// because without its end the connection is lost to the other requests of the job; a longer one
+/// costs more than a new connection.
 const NEEDLESS_WINDOW: Duration = Duration::from_secs(2);
 
 /// What a body may cost.
@@ -53,7 +55,10 @@ impl Rate {
 
     /// The rate of a body that decides nothing.
     fn needless(self) -> Rate {
-        Rate { bytes_min: self.bytes_min.max(1), window: self.window.min(NEEDLESS_WINDOW) }
+        Rate {
+            bytes_min: self.bytes_min.max(1),
+            window: self.window.min(NEEDLESS_WINDOW),
+        }
     }
 }
 
@@ -70,8 +75,13 @@ pub(crate) enum Body {
 
 /// Reads the rest of a response whose head has just come.
 ///
-/// What comes takes room. Time in which there is none counts for nothing: it is not the server that is slow.
-pub(crate) async fn read(response: &mut reqwest::Response, mut limits: Limits, room: &mut Taken) -> Body {
+/// What comes takes room. Time in which there is none counts for nothing: it is not the server that
+/// is slow.
+pub(crate) async fn read(
+    response: &mut reqwest::Response,
+    mut limits: Limits,
+    room: &mut Taken,
+) -> Body {
     if is_without_content(response) {
         return Body::Whole(Vec::new());
     }
@@ -80,9 +90,15 @@ pub(crate) async fn read(response: &mut reqwest::Response, mut limits: Limits, r
         limits.rate = limits.rate.needless();
     }
     let mut framing = Framing::of(response);
-    let reserved = framing.announced.unwrap_or(0).min(limits.bytes_max).min(RESERVED_MAX);
+    let reserved = framing
+        .announced
+        .unwrap_or(0)
+        .min(limits.bytes_max)
+        .min(RESERVED_MAX);
     let mut coming = Coming::new(reserved, limits.rate);
-    let mut alarm = pin!(tokio::time::sleep_until(limits.until.min(coming.window_ends)));
+    let mut alarm = pin!(tokio::time::sleep_until(
+        limits.until.min(coming.window_ends)
+    ));
     loop {
         let chunk = tokio::select! {
             // The alarm first: a server that always has some bytes must not keep it from ringing.
@@ -101,7 +117,11 @@ pub(crate) async fn read(response: &mut reqwest::Response, mut limits: Limits, r
             }
             chunk = framing.next(response) => chunk,
         };
-        let came = chunk.as_ref().ok().and_then(Option::as_ref).map_or(0, |chunk| chunk.len());
+        let came = chunk
+            .as_ref()
+            .ok()
+            .and_then(Option::as_ref)
+            .map_or(0, |chunk| chunk.len());
         if !room.try_take(came) {
             let since = Instant::now();
             room.take(came).await;
@@ -126,21 +146,28 @@ pub(crate) async fn read(response: &mut reqwest::Response, mut limits: Limits, r
     }
 }
 
-/// Returns whether a response has no content by its status, whatever its head says of a length (RFC 9110, sections 8.6,
-/// 15.3.5, 15.3.6 and 15.4.5). Nothing is waited for: an HTTP/2 stream may be left open behind it, and a 205 without a length
-/// lasts as long as its connection.
+/// Returns whether a response has no content by its status, whatever its head says of a length (RFC
+/// 9110, sections 8.6, 15.3.5, 15.3.6 and 15.4.5). Nothing is waited for: an HTTP/2 stream may be
+/// left open behind it, and a 205 without a length lasts as long as its connection.
 fn is_without_content(response: &reqwest::Response) -> bool {
-    matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED)
+    matches!(
+        response.status(),
+        StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED
+    )
 }
 
-/// Returns whether a body may decide what becomes of its URL, or leads to others. Of all other answers status and Location
-/// say that.
+/// Returns whether a body may decide what becomes of its URL, or leads to others. Of all other
+/// answers status and Location say that.
 fn is_needed(response: &reqwest::Response) -> bool {
     let status = response.status();
     if !status.is_redirection() {
         return status.is_success();
     }
-    let locations = response.headers().get_all(LOCATION).iter().map(HeaderValue::as_bytes);
+    let locations = response
+        .headers()
+        .get_all(LOCATION)
+        .iter()
+        .map(HeaderValue::as_bytes);
     redirect::target(status.as_u16(), locations, response.url()).is_none()
 }
 
@@ -148,15 +175,21 @@ fn is_needed(response: &reqwest::Response) -> bool {
 struct Framing {
     /// Its bytes, as far as they were announced.
     announced: Option<usize>,
-    /// Bytes of it that are still to come, where the client waits for the end of the connection and should not.
+    /// Bytes of it that are still to come, where the client waits for the end of the connection and
+    /// should not.
     rest: Option<usize>,
 }
 
 impl Framing {
     fn of(response: &reqwest::Response) -> Framing {
         let rest = length_beside_no_chunks(response);
-        let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
-        Framing { announced: announced.or(rest), rest }
+        let announced = response
+            .content_length()
+            .and_then(|length| usize::try_from(length).ok());
+        Framing {
+            announced: announced.or(rest),
+            rest,
+        }
     }
 
     /// The next bytes; none at the end.
@@ -172,20 +205,24 @@ impl Framing {
         Ok(chunk)
     }
 
-    /// Returns whether a body that has ended is shorter than was announced: an HTTP/2 stream that is reset without an error ends
-    /// like one that is whole.
+    /// Returns whether a body that has ended is shorter than was announced: an HTTP/2 stream that
+    /// is reset without an error ends like one that is whole.
     fn lacks(&self, body: &[u8]) -> bool {
         self.announced.is_some_and(|bytes| body.len() < bytes)
     }
 }
 
-/// Content-Length beside a Transfer-Encoding that does not say `chunked`, as `identity`, which is none any more
-/// (RFC 9112, section 7). By section 6.3 such a body ends with its connection, and so says the client; but browsers go by the
-/// length, and servers that send both leave the connection open.
+/// Content-Length beside a Transfer-Encoding that does not say `chunked`, as `identity`, which is
+/// none any more (RFC 9112, section 7). By section 6.3 such a body ends with its connection, and so
+/// says the client; but browsers go by the length, and servers that send both leave the connection
+/// open.
 pub(crate) fn length_beside_no_chunks(response: &reqwest::Response) -> Option<usize> {
     let headers = response.headers();
     headers.get(TRANSFER_ENCODING)?;
-    let values = headers.get_all(TRANSFER_ENCODING).iter().map(HeaderValue::as_bytes);
+    let values = headers
+        .get_all(TRANSFER_ENCODING)
+        .iter()
+        .map(HeaderValue::as_bytes);
     let mut codings = values.flat_map(|value| value.split(|&byte| byte == b','));
     if codings.any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked")) {
         return None;
@@ -210,7 +247,15 @@ impl Coming {
     fn new(reserved: usize, rate: Rate) -> Coming {
         let begun = Instant::now();
         let body = Vec::with_capacity(reserved);
-        Coming { body, rate, begun, first: begun, moved: begun, window_ends: begun + rate.window, before_window: 0 }
+        Coming {
+            body,
+            rate,
+            begun,
+            first: begun,
+            moved: begun,
+            window_ends: begun + rate.window,
+            before_window: 0,
+        }
     }
 
     /// Takes what came. Returns whether there was no more than may be.
@@ -235,11 +280,13 @@ impl Coming {
         (self.body.len() - self.before_window) as u128 >= self.rate.bytes_in(self.rate.window)
     }
 
-    /// Returns whether what came by now is worth keeping: it came fast enough, or has stood still for longer than it moved.
+    /// Returns whether what came by now is worth keeping: it came fast enough, or has stood still
+    /// for longer than it moved.
     fn is_useful(&self) -> bool {
         let moved_for = self.moved.duration_since(self.begun);
         let stands_still = self.moved.elapsed() >= self.moved.duration_since(self.first);
-        !self.body.is_empty() && (stands_still || self.body.len() as u128 >= self.rate.bytes_in(moved_for))
+        !self.body.is_empty()
+            && (stands_still || self.body.len() as u128 >= self.rate.bytes_in(moved_for))
     }
 }
 
@@ -260,7 +307,10 @@ mod tests {
         type Data = Bytes;
         type Error = Infallible;
 
-        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
             Poll::Pending
         }
     }
@@ -268,11 +318,27 @@ mod tests {
     #[tokio::test]
     async fn what_has_no_content_is_whole_at_once_although_its_end_does_not_come() {
         let second = Duration::from_secs(1);
-        let rate = Rate { bytes_min: 1024, window: second };
-        for (status, is_whole) in [(204_u16, true), (205, true), (304, true), (200, false), (404, false)] {
-            let open = ::http::Response::builder().status(status).body(reqwest::Body::wrap(Open)).unwrap();
+        let rate = Rate {
+            bytes_min: 1024,
+            window: second,
+        };
+        for (status, is_whole) in [
+            (204_u16, true),
+            (205, true),
+            (304, true),
+            (200, false),
+            (404, false),
+        ] {
+            let open = ::http::Response::builder()
+                .status(status)
+                .body(reqwest::Body::wrap(Open))
+                .unwrap();
             let mut response = reqwest::Response::from(open);
-            let limits = Limits { bytes_max: 1000, until: Instant::now() + second, rate };
+            let limits = Limits {
+                bytes_max: 1000,
+                until: Instant::now() + second,
+                rate,
+            };
             let mut room = Room::new(1000).nothing();
             let brought = read(&mut response, limits, &mut room).now_or_never();
             let is_empty = matches!(brought, Some(Body::Whole(body)) if body.is_empty());

@@ -1,9 +1,10 @@
-//! The one connection of a job: a client that can open a single connection, to the job's server alone.
+//! The one connection of a job: a client that can open a single connection, to the job's server
+//! alone.
 //!
-//! Invariants: a second connect is refused, never opened (P1); a connection that is there only after the lease
-//! is over is dropped unused (P1); names are answered with the job's addresses, for the job's host alone (and the
-//! proxy's, through which a client goes with all it asks for), and literals were compared with them before the client
-//! was made (P7).
+//! Invariants: a second connect is refused, never opened (P1); a connection that is there only
+//! after the lease is over is dropped unused (P1); names are answered with the job's addresses, for
+//! the job's host alone (and the proxy's, through which a client goes with all it asks for), and
+//! literals were compared with them before the client was made (P7).
 
 use crate::cookies::Cookies;
 use crate::effect::{Request, Target};
@@ -24,9 +25,10 @@ use tower::{Layer, Service};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// How many times a second connect lets all other tasks run before it is refused. A connection goes back to the
-/// client's pool in a task of its own; a request that comes first both waits for it and connects anew, and is
-/// served by what is there first. It was there without waiting whenever that was counted; this is margin.
+/// How many times a second connect lets all other tasks run before it is refused. A connection goes
+/// back to the client's pool in a task of its own; a request that comes first both waits for it and
+/// connects anew, and is served by what is there first. It was there without waiting whenever that
+/// was counted; this is margin.
 const TURNS_TO_RETURN: usize = 8;
 
 /// Why a connect was refused here, without a packet sent.
@@ -62,7 +64,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The job's connection, not opened yet. None when its server is not one that its addresses allow (P7).
+    /// The job's connection, not opened yet. None when its server is not one that its addresses
+    /// allow (P7).
     ///
     /// `proxy_host`: a name that is resolved by the system, because the connection goes there.
     pub(crate) fn new(
@@ -85,30 +88,59 @@ impl Connection {
             None => builder,
         };
         let client = builder
-            .dns_resolver(JobAddresses { host, addresses: of_one_family(addresses), proxy_host })
+            .dns_resolver(JobAddresses {
+                host,
+                addresses: of_one_family(addresses),
+                proxy_host,
+            })
             .connector_layer(OneConnection { link: link.clone() })
             .build()?;
-        Ok(Some(Connection { client, cookies, link, server }))
+        Ok(Some(Connection {
+            client,
+            cookies,
+            link,
+            server,
+        }))
     }
 
     /// Says whether a URL, as the client understands it, is on the job's server.
     pub(crate) fn may_request(&self, url: &reqwest::Url) -> bool {
-        url.origin() == self.server.origin() && url.username().is_empty() && url.password().is_none()
+        url.origin() == self.server.origin()
+            && url.username().is_empty()
+            && url.password().is_none()
     }
 
-    /// Returns whether a response redirects to the URL that was requested, and set a cookie that goes with the next request
-    /// for it: such a server may have the page for whoever gives the cookie back.
-    pub(crate) fn leads_back(&self, response: &reqwest::Response, sent: &[(String, Vec<u8>)]) -> bool {
-        let Some(cookies) = self.cookies.as_ref().filter(|_| response.headers().contains_key(SET_COOKIE)) else {
+    /// Returns whether a response redirects to the URL that was requested, and set a cookie that
+    /// goes with the next request for it: such a server may have the page for whoever gives the
+    /// cookie back.
+    pub(crate) fn leads_back(
+        &self,
+        response: &reqwest::Response,
+        sent: &[(String, Vec<u8>)],
+    ) -> bool {
+        let Some(cookies) = self
+            .cookies
+            .as_ref()
+            .filter(|_| response.headers().contains_key(SET_COOKIE))
+        else {
             return false;
         };
-        let locations = response.headers().get_all(LOCATION).iter().map(HeaderValue::as_bytes);
+        let locations = response
+            .headers()
+            .get_all(LOCATION)
+            .iter()
+            .map(HeaderValue::as_bytes);
         let target = redirect::target(response.status().as_u16(), locations, response.url());
-        let target = target.and_then(|target| response.url().join(&target.reference).ok()).map(|mut target| {
-            target.set_fragment(None);
-            target
-        });
-        let before = sent.iter().find(|(name, _)| name == "cookie").map(|(_, value)| value.as_slice());
+        let target = target
+            .and_then(|target| response.url().join(&target.reference).ok())
+            .map(|mut target| {
+                target.set_fragment(None);
+                target
+            });
+        let before = sent
+            .iter()
+            .find(|(name, _)| name == "cookie")
+            .map(|(_, value)| value.as_slice());
         let now = cookies.cookies(response.url());
         target.as_ref() == Some(response.url()) && now.as_ref().map(HeaderValue::as_bytes) != before
     }
@@ -125,14 +157,19 @@ fn parsed(server: &str) -> Option<(reqwest::Url, String)> {
     Some((url, host))
 }
 
-/// The addresses of the first one's family: with two families the connector would race one connection of each,
-/// and a server would see two.
+/// The addresses of the first one's family: with two families the connector would race one
+/// connection of each, and a server would see two.
 fn of_one_family(addresses: &[IpAddr]) -> Vec<IpAddr> {
     let first_is_ipv4 = addresses.first().is_some_and(IpAddr::is_ipv4);
-    addresses.iter().copied().filter(|address| address.is_ipv4() == first_is_ipv4).collect()
+    addresses
+        .iter()
+        .copied()
+        .filter(|address| address.is_ipv4() == first_is_ipv4)
+        .collect()
 }
 
-/// Answers the job's host with the job's addresses, and the proxy's, if there is one, with its own; nothing else.
+/// Answers the job's host with the job's addresses, and the proxy's, if there is one, with its own;
+/// nothing else.
 struct JobAddresses {
     host: String,
     addresses: Vec<IpAddr>,
@@ -141,17 +178,26 @@ struct JobAddresses {
 
 impl Resolve for JobAddresses {
     fn resolve(&self, name: Name) -> Resolving {
-        let proxy_host = self.proxy_host.as_ref().filter(|host| host.eq_ignore_ascii_case(name.as_str()));
-        if let Some(host) = proxy_host.filter(|_| !self.host.eq_ignore_ascii_case(name.as_str())).cloned() {
+        let proxy_host = self
+            .proxy_host
+            .as_ref()
+            .filter(|host| host.eq_ignore_ascii_case(name.as_str()));
+        if let Some(host) = proxy_host
+            .filter(|_| !self.host.eq_ignore_ascii_case(name.as_str()))
+            .cloned()
+        {
             return Box::pin(async move {
-                let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host.as_ref(), 0)).await?.collect();
+                let addresses: Vec<SocketAddr> =
+                    tokio::net::lookup_host((host.as_ref(), 0)).await?.collect();
                 Ok(Box::new(addresses.into_iter()) as Addrs)
             });
         }
         let answer: Result<Addrs, BoxError> = if name.as_str().eq_ignore_ascii_case(&self.host) {
             // Port 0: the URL's port is used.
             let addresses = self.addresses.clone().into_iter();
-            Ok(Box::new(addresses.map(|address| SocketAddr::new(address, 0))))
+            Ok(Box::new(
+                addresses.map(|address| SocketAddr::new(address, 0)),
+            ))
         } else {
             Err(Refused::Host.into())
         };
@@ -185,7 +231,10 @@ pub(crate) struct Connected {
 
 impl Link {
     fn new(lease_ends: Instant) -> Self {
-        Link { lease_ends, state: Mutex::default() }
+        Link {
+            lease_ends,
+            state: Mutex::default(),
+        }
     }
 
     /// The connection, if it came about.
@@ -222,7 +271,10 @@ struct OneConnection {
 impl<S> Layer<S> for OneConnection {
     type Service = OneConnectionService<S>;
     fn layer(&self, inner: S) -> OneConnectionService<S> {
-        OneConnectionService { inner, link: self.link.clone() }
+        OneConnectionService {
+            inner,
+            link: self.link.clone(),
+        }
     }
 }
 
@@ -265,7 +317,11 @@ where
                 return Err(Refused::LeaseOver.into());
             }
             let is_http2 = connection.connected().is_negotiated_h2();
-            link.state().connected = Some(Connected { at, took: at - begun, is_http2 });
+            link.state().connected = Some(Connected {
+                at,
+                took: at - begun,
+                is_http2,
+            });
             Ok(connection)
         })
     }

@@ -3,13 +3,20 @@
 use crate::effect::Response;
 use rhumb_url::redirect;
 use rhumb_warc::content_coding::{self, Completeness, Decoded};
-use rhumb_wire::message::{FailureKind, Job, JobKind, Lack, Page, RequestEnd, RobotsResponse, Truncation};
+use rhumb_wire::message::{
+    FailureKind, Job, JobKind, Lack, Page, RequestEnd, RobotsResponse, Truncation,
+};
 
 /// A robots.txt is read up to 500 KiB (RFC 9309, section 2.5).
 pub(crate) const ROBOTS_BYTES_MAX: usize = 500 << 10;
 
-/// What is reported of a robots.txt that an archive does not have: all is allowed, since archives of others have none.
-pub(crate) const NO_ROBOTS: RobotsResponse = RobotsResponse { status: 404, location: None, body: Vec::new() };
+/// What is reported of a robots.txt that an archive does not have: all is allowed, since archives
+/// of others have none.
+pub(crate) const NO_ROBOTS: RobotsResponse = RobotsResponse {
+    status: 404,
+    location: None,
+    body: Vec::new(),
+};
 
 /// What is reported of a request for `url` that brought this response.
 pub(crate) fn end_of(url: &str, response: &Response) -> RequestEnd {
@@ -35,14 +42,17 @@ fn lack_of(url: &str, response: &Response) -> Option<Lack> {
 }
 
 fn has_target(url: &str, response: &Response) -> bool {
-    let Ok(page) = reqwest::Url::parse(url) else { return true };
+    let Ok(page) = reqwest::Url::parse(url) else {
+        return true;
+    };
     redirect::target(response.status, response.values("location"), &page).is_some()
 }
 
 /// The rules of a robots.txt, decoded.
 ///
 /// # Errors
-/// The rules are not complete. They may not be used: what is missing would count as allowed (RFC 9309, section 2.3.1.4).
+/// The rules are not complete. They may not be used: what is missing would count as allowed (RFC
+/// 9309, section 2.3.1.4).
 pub(crate) fn robots_response(response: &Response) -> Result<RobotsResponse, FailureKind> {
     let has_rules = (200..300).contains(&response.status);
     let is_long = response.body.len() >= ROBOTS_BYTES_MAX;
@@ -51,14 +61,23 @@ pub(crate) fn robots_response(response: &Response) -> Result<RobotsResponse, Fai
         Some(_) => return Err(FailureKind::Reset),
         None => {}
     }
-    let codings = response.headers.iter().filter(|(name, _)| name == "content-encoding");
+    let codings = response
+        .headers
+        .iter()
+        .filter(|(name, _)| name == "content-encoding");
     let values = codings.map(|(_, value)| value.as_slice());
-    let Decoded { body, completeness } = content_coding::decode(values, &response.body, ROBOTS_BYTES_MAX);
-    if has_rules && completeness == Completeness::Broken && !is_long && response.truncated.is_none() {
+    let Decoded { body, completeness } =
+        content_coding::decode(values, &response.body, ROBOTS_BYTES_MAX);
+    if has_rules && completeness == Completeness::Broken && !is_long && response.truncated.is_none()
+    {
         return Err(FailureKind::Protocol);
     }
     let location = redirect::reference(response.values("location"));
-    Ok(RobotsResponse { status: response.status, location, body: body.into_owned() })
+    Ok(RobotsResponse {
+        status: response.status,
+        location,
+        body: body.into_owned(),
+    })
 }
 
 /// The page of a response to a request of a job, which gives its URL away.

@@ -1,10 +1,11 @@
 //! The heart of the fetcher: which jobs are in hand, which ask is due, whose turn it is.
 //!
-//! In: messages of schedulers, ends of requests, confirmations that pages and reports are stored. Out: asks, requests
-//! and closes for the shell; pages and reports for their streams. `job` has the life of a job, `asks`
-//! that of an ask.
+//! In: messages of schedulers, ends of requests, confirmations that pages and reports are stored.
+//! Out: asks, requests and closes for the shell; pages and reports for their streams. `job` has the
+//! life of a job, `asks` that of an ask.
 //!
-//! Invariant: at most `connections` jobs are in hand; a job that comes without a connection for it is refused at once.
+//! Invariant: at most `connections` jobs are in hand; a job that comes without a connection for it
+//! is refused at once.
 
 use crate::absent::Absent;
 use crate::asks::Asks;
@@ -57,8 +58,8 @@ enum Source {
     Ready,
 }
 
-/// How far a fetcher has come with its end. It waits for jobs that are on their way to it: a job that nobody receives
-/// blocks its server for a whole lease.
+/// How far a fetcher has come with its end. It waits for jobs that are on their way to it: a job
+/// that nobody receives blocks its server for a whole lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Drain {
     NotBegun,
@@ -83,8 +84,17 @@ impl Fetcher {
     /// A fetcher without jobs.
     pub fn new(settings: Settings) -> Self {
         Fetcher {
-            source: if settings.replays { Source::Unknown } else { Source::Ready },
-            asks: Asks::new(settings.instance.clone(), settings.life, &settings.schedulers, settings.ask_lifetime),
+            source: if settings.replays {
+                Source::Unknown
+            } else {
+                Source::Ready
+            },
+            asks: Asks::new(
+                settings.instance.clone(),
+                settings.life,
+                &settings.schedulers,
+                settings.ask_lifetime,
+            ),
             uplink: Uplink::new(settings.doubt_max, settings.past),
             around: Surroundings {
                 settings,
@@ -111,7 +121,12 @@ impl Fetcher {
 
     /// Jobs in hand that were begun in doubt whether any server can be reached.
     fn tries(&self) -> usize {
-        self.uplink.doubt_began().map_or(0, |began| self.jobs.values().filter(|held| held.begun >= began).count())
+        self.uplink.doubt_began().map_or(0, |began| {
+            self.jobs
+                .values()
+                .filter(|held| held.begun >= began)
+                .count()
+        })
     }
 
     fn take(&mut self, now: Timestamp, job: Job, out: &mut Output<Effect>) {
@@ -134,7 +149,14 @@ impl Fetcher {
         if self.orders.leaves_alone(running.server()) {
             running.revoke();
         }
-        self.jobs.insert(id, Held { running, begun: now, timer: None });
+        self.jobs.insert(
+            id,
+            Held {
+                running,
+                begun: now,
+                timer: None,
+            },
+        );
         self.advance(now, id, out);
     }
 
@@ -144,7 +166,8 @@ impl Fetcher {
             return;
         };
         let over = held.running.advance(now, &mut self.around, out);
-        self.tags.extend(held.running.take_tags().map(|tag| (tag, id)));
+        self.tags
+            .extend(held.running.take_tags().map(|tag| (tag, id)));
         let timer = if over { None } else { held.running.wake_at() };
         if held.timer != timer {
             if let Some(before) = held.timer {
@@ -162,22 +185,36 @@ impl Fetcher {
 
     fn answered(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Effect>) {
         match answer {
-            Answer::Asked { scheduler, ask, result } => {
+            Answer::Asked {
+                scheduler,
+                ask,
+                result,
+            } => {
                 self.around.tally.asks_unanswered += u64::from(!matches!(result, Asked::Reply(_)));
                 self.asks.answered(scheduler, ask, &result);
             }
-            Answer::Indexed { recordings, damaged } => {
+            Answer::Indexed {
+                recordings,
+                damaged,
+            } => {
                 (self.around.tally.recordings, self.source) = (recordings, Source::Ready);
                 self.around.tally.damaged += damaged;
             }
-            Answer::Response { job, index, connect_us, damaged, end } => {
+            Answer::Response {
+                job,
+                index,
+                connect_us,
+                damaged,
+                end,
+            } => {
                 self.around.tally.damaged += u64::from(damaged);
                 if let Some(held) = self.jobs.get_mut(&job) {
                     let (end, doubt_begins) = self.uplink.judge(now, &held.running, end);
                     if doubt_begins && !self.around.draining {
                         self.around.tally.asks += self.asks.withdraw(now, out);
                     }
-                    held.running.ended(now, index, connect_us, end, &mut self.around, out);
+                    held.running
+                        .ended(now, index, connect_us, end, &mut self.around, out);
                     self.advance(now, job, out);
                 }
             }
@@ -185,16 +222,26 @@ impl Fetcher {
         }
     }
 
-    fn tell(&mut self, now: Timestamp, job: JobId, out: &mut Output<Effect>, news: impl FnOnce(&mut Running)) {
+    fn tell(
+        &mut self,
+        now: Timestamp,
+        job: JobId,
+        out: &mut Output<Effect>,
+        news: impl FnOnce(&mut Running),
+    ) {
         if let Some(held) = self.jobs.get_mut(&job) {
             news(&mut held.running);
             self.advance(now, job, out);
         }
     }
 
-    /// Jobs for servers that are paused make no further request. Their schedulers tell so, too; not all may be heard of.
+    /// Jobs for servers that are paused make no further request. Their schedulers tell so, too; not
+    /// all may be heard of.
     fn stop_paused(&mut self, now: Timestamp, out: &mut Output<Effect>) {
-        let paused = self.jobs.iter().filter(|(_, held)| self.orders.leaves_alone(held.running.server()));
+        let paused = self
+            .jobs
+            .iter()
+            .filter(|(_, held)| self.orders.leaves_alone(held.running.server()));
         let mut jobs: Vec<JobId> = paused.map(|(id, _)| *id).collect();
         jobs.sort_unstable();
         for job in jobs {
@@ -204,7 +251,12 @@ impl Fetcher {
 
     fn run_timers(&mut self, now: Timestamp, out: &mut Output<Effect>) {
         // Each job once: one that is advanced has done all that it can at this time.
-        let due: Vec<JobId> = self.timers.iter().take_while(|(at, _)| *at <= now).map(|(_, job)| *job).collect();
+        let due: Vec<JobId> = self
+            .timers
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .map(|(_, job)| *job)
+            .collect();
         for job in due {
             self.advance(now, job, out);
         }
@@ -222,7 +274,9 @@ impl Fetcher {
 
     fn go_on_draining(&mut self, now: Timestamp) {
         match self.drain {
-            Drain::Withdrawing if !self.asks.is_waiting() => self.drain = Drain::Listening(now + LATE_JOBS),
+            Drain::Withdrawing if !self.asks.is_waiting() => {
+                self.drain = Drain::Listening(now + LATE_JOBS)
+            }
             Drain::Listening(until) if now >= until => self.drain = Drain::Complete,
             _ => {}
         }
@@ -296,7 +350,9 @@ impl Core for Fetcher {
     fn configure(&mut self, pipeline: &Pipeline) -> bool {
         self.around.settings.configure(pipeline);
         let delay = self.around.settings.delay;
-        self.jobs.values_mut().for_each(|held| held.running.leave_at_least(delay));
+        self.jobs
+            .values_mut()
+            .for_each(|held| held.running.leave_at_least(delay));
         true
     }
 
@@ -309,9 +365,18 @@ impl Core for Fetcher {
             return Some(Timestamp::ZERO);
         }
         let timer = self.timers.first().map(|(at, _)| *at);
-        let ask = self.asks.wake_at().into_iter().chain(self.uplink.wake_at(self.tries())).min();
+        let ask = self
+            .asks
+            .wake_at()
+            .into_iter()
+            .chain(self.uplink.wake_at(self.tries()))
+            .min();
         let ask = ask.filter(|_| !self.around.draining && self.source == Source::Ready);
-        let drained = if let Drain::Listening(until) = self.drain { Some(until) } else { None };
+        let drained = if let Drain::Listening(until) = self.drain {
+            Some(until)
+        } else {
+            None
+        };
         [timer, ask, drained].into_iter().flatten().min()
     }
 
@@ -334,7 +399,11 @@ impl Core for Fetcher {
     }
 
     fn counts(&self) -> Vec<Count> {
-        let connections = self.jobs.values().filter(|held| held.running.is_connected()).count();
+        let connections = self
+            .jobs
+            .values()
+            .filter(|held| held.running.is_connected())
+            .count();
         let unstored: usize = self.jobs.values().map(|held| held.running.unstored()).sum();
         let mut counts = vec![
             ("jobs", self.jobs.len() as u64),
@@ -348,7 +417,14 @@ impl Core for Fetcher {
     }
 
     fn histograms(&self) -> Vec<(&'static str, &Histogram)> {
-        let Tally { connects, responses, .. } = &self.around.tally;
-        vec![("connect_seconds", connects), ("response_seconds", responses)]
+        let Tally {
+            connects,
+            responses,
+            ..
+        } = &self.around.tally;
+        vec![
+            ("connect_seconds", connects),
+            ("response_seconds", responses),
+        ]
     }
 }

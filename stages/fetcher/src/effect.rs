@@ -28,8 +28,8 @@ pub enum Effect {
     },
 }
 
-/// One request. The first of a job, and the first after a close, opens its connection; the others go over the same one or
-/// fail.
+/// One request. The first of a job, and the first after a close, opens its connection; the others
+/// go over the same one or fail.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The job.
@@ -40,7 +40,8 @@ pub struct Request {
     pub url: String,
     /// What may be contacted.
     pub target: Arc<Target>,
-    /// How much longer the job's lease holds: a connection that takes longer to open is not used (P1).
+    /// How much longer the job's lease holds: a connection that takes longer to open is not used
+    /// (P1).
     pub lease_left: Duration,
     /// What is known of the version that was fetched before: only another is wanted.
     pub validators: Validators,
@@ -92,7 +93,8 @@ pub enum Answer {
         job: JobId,
         /// [`Request::index`].
         index: usize,
-        /// How long it took to connect (TCP and TLS), in microseconds; with the first request alone.
+        /// How long it took to connect (TCP and TLS), in microseconds; with the first request
+        /// alone.
         connect_us: Option<u32>,
         /// Records of an archive that were passed over for it because they are damaged.
         damaged: u32,
@@ -135,12 +137,13 @@ pub enum End {
     BodyFailed(FailureKind),
     /// The server's machine refused the connection: an answer, if none of the server.
     Refused,
-    /// Without one, since HTTP/2 failed: over HTTP/1.1 there may be one. If not, it counts as this kind.
+    /// Without one, since HTTP/2 failed: over HTTP/1.1 there may be one. If not, it counts as this
+    /// kind.
     Http2Failed(FailureKind),
     /// Without one, and the fault may be on this side: the core says so, not the shell.
     Withheld,
-    /// The server had closed the connection before the request was sent, or says that it did not look at it: the server
-    /// was not contacted.
+    /// The server had closed the connection before the request was sent, or says that it did not
+    /// look at it: the server was not contacted.
     Gone,
 }
 
@@ -176,7 +179,8 @@ pub struct Response {
     pub address: Option<IpAddr>,
     /// Its body was cut because the end did not come, and its head gives no length.
     pub lacks_length: bool,
-    /// It redirects to the URL that was requested, and set a cookie that goes with the next request for it.
+    /// It redirects to the URL that was requested, and set a cookie that goes with the next request
+    /// for it.
     pub leads_back: bool,
     /// Room for its body: taken until nobody needs it any more.
     pub room: Arc<Taken>,
@@ -191,18 +195,26 @@ impl Response {
 
     /// Values of all headers of that name (lower case).
     pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        self.headers.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_slice())
+        self.headers
+            .iter()
+            .filter(move |(other, _)| other == name)
+            .map(|(_, value)| value.as_slice())
     }
 
-    /// `type/subtype` of Content-Type in lower case; empty when there is none, or none of a sensible length.
+    /// `type/subtype` of Content-Type in lower case; empty when there is none, or none of a
+    /// sensible length.
     pub fn media_type(&self) -> String {
         media_type::essence(self.values("content-type"), MEDIA_TYPE_BYTES_MAX)
     }
 
     /// What the response says of its version; what is too long counts as not said.
     pub fn validators(&self) -> Validators {
-        let short =
-            |name, bytes_max| self.header(name).filter(|value| value.len() <= bytes_max).unwrap_or_default().to_owned();
+        let short = |name, bytes_max| {
+            self.header(name)
+                .filter(|value| value.len() <= bytes_max)
+                .unwrap_or_default()
+                .to_owned()
+        };
         Validators {
             etag: short("etag", ETAG_BYTES_MAX),
             last_modified: short("last-modified", LAST_MODIFIED_BYTES_MAX),

@@ -30,7 +30,11 @@ pub(crate) fn end_of(error: &reqwest::Error, connection: &Connection) -> End {
         return End::Refused;
     }
     let kind = kind_of(error, &causes, connection.is_https());
-    if is_of_http2(kind, &causes, &connection.link) { End::Http2Failed(kind) } else { End::Failure(kind) }
+    if is_of_http2(kind, &causes, &connection.link) {
+        End::Http2Failed(kind)
+    } else {
+        End::Failure(kind)
+    }
 }
 
 fn kind_of(error: &reqwest::Error, causes: &Causes, is_https: bool) -> FailureKind {
@@ -56,11 +60,11 @@ fn kind_of(error: &reqwest::Error, causes: &Causes, is_https: bool) -> FailureKi
     }
 }
 
-/// Returns whether it is HTTP/2 that failed, so that the server may answer over HTTP/1.1: it says so (RFC 9113, section 7), or
-/// the connection broke before it brought anything.
+/// Returns whether it is HTTP/2 that failed, so that the server may answer over HTTP/1.1: it says
+/// so (RFC 9113, section 7), or the connection broke before it brought anything.
 ///
-/// Not so when the server was only slow, or asks for fewer requests (ENHANCE_YOUR_CALM): to ask once more at once would be
-/// the wrong answer to either.
+/// Not so when the server was only slow, or asks for fewer requests (ENHANCE_YOUR_CALM): to ask
+/// once more at once would be the wrong answer to either.
 fn is_of_http2(kind: FailureKind, causes: &Causes, link: &Link) -> bool {
     let is_http2 = link.connected().is_some_and(|connected| connected.is_http2);
     let is_broken = matches!(kind, FailureKind::Reset | FailureKind::Protocol);
@@ -73,7 +77,8 @@ struct Causes {
     refused: Option<Refused>,
     tls: bool,
     certificate: bool,
-    /// The server says of an HTTP/2 request that it did not look at it (RFC 9113, sections 6.8 and 8.7).
+    /// The server says of an HTTP/2 request that it did not look at it (RFC 9113, sections 6.8 and
+    /// 8.7).
     not_processed: bool,
     /// The server wants the request over HTTP/1.1.
     http11_required: bool,
@@ -83,7 +88,8 @@ struct Causes {
     ended_early: bool,
     head_too_large: bool,
     not_http: bool,
-    /// The body is not what its head says, such as chunks with lines of another kind (RFC 9112, section 7.1).
+    /// The body is not what its head says, such as chunks with lines of another kind (RFC 9112,
+    /// section 7.1).
     bad_framing: bool,
 }
 
@@ -94,7 +100,10 @@ impl Causes {
         while let Some(error) = next {
             causes.note(error);
             // An I/O error names as its source that of the error in it, not that error itself.
-            next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            next = match error
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref)
+            {
                 Some(inner) => Some(inner),
                 None => error.source(),
             };
@@ -122,9 +131,14 @@ impl Causes {
             self.connection_refused |= error.kind() == io::ErrorKind::ConnectionRefused;
             self.ended_early |= matches!(
                 error.kind(),
-                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::BrokenPipe
             );
-            self.bad_framing |= matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData);
+            self.bad_framing |= matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
+            );
         } else if let Some(error) = error.downcast_ref::<hyper::Error>() {
             self.head_too_large |= error.is_parse_too_large();
             self.not_http |= error.is_parse();

@@ -13,7 +13,8 @@ pub(crate) type Reported = (RequestResult, Option<RobotsResponse>);
 
 #[derive(Default)]
 pub(crate) struct Findings {
-    /// What is reported of pages on their way to their stream, by their tags, and the room that they take.
+    /// What is reported of pages on their way to their stream, by their tags, and the room that
+    /// they take.
     unstored: Vec<(u64, Option<Reported>, Arc<Taken>)>,
     /// For the next report.
     pub(crate) results: Vec<RequestResult>,
@@ -41,7 +42,9 @@ impl Findings {
 
     /// Something is to be reported.
     pub(crate) fn note(&mut self, reported: Option<Reported>) {
-        let Some((result, robots)) = reported else { return };
+        let Some((result, robots)) = reported else {
+            return;
+        };
         self.results.push(result);
         self.robots = robots.or(self.robots.take());
     }

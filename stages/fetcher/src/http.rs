@@ -1,10 +1,11 @@
 //! The shell: does over HTTP what the core says.
 //!
-//! In: effects. Out: their answers. Whatever a server sends becomes an answer: each effect runs in a task of
-//! its own, so that a panic in a library ends that task and no other (P9). Bodies stay as sent.
+//! In: effects. Out: their answers. Whatever a server sends becomes an answer: each effect runs in
+//! a task of its own, so that a panic in a library ends that task and no other (P9). Bodies stay as
+//! sent.
 //!
-//! Must run on a current-thread runtime: on several threads the client's pool was seen to open a second
-//! connection while the first was on its way back.
+//! Must run on a current-thread runtime: on several threads the client's pool was seen to open a
+//! second connection while the first was on its way back.
 
 use crate::body::{self, Body};
 use crate::connection::{Connected, Connection};
@@ -41,7 +42,8 @@ const ACCEPTED: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/
 const ENCODINGS: &str = "gzip, deflate, br, zstd";
 /// Headers of a response, at most. The client stops at 100 unless told; there are pages with more.
 const HEADERS_MAX: usize = 256;
-/// A body that is not wanted is read all the same when its server announces no more bytes: a new connection costs more.
+/// A body that is not wanted is read all the same when its server announces no more bytes: a new
+/// connection costs more.
 const UNWANTED_BYTES_MAX: u64 = 16 << 10;
 /// The TLS library counts tickets, so many of each server, where we count servers.
 const TICKETS_OF_SERVER: usize = 8;
@@ -49,10 +51,11 @@ const TICKETS_OF_SERVER: usize = 8;
 const WINDOW_BYTES: u32 = 1 << 20;
 /// What a message needs beside a page's URLs, headers and body.
 const ENVELOPE_BYTES: usize = 8 << 10;
-/// How many times a close lets all other tasks run before it counts as done. Dropping the client wakes the
-/// connection's task: with HTTP/1.1 it says good-bye and closes the socket in its next turn, with HTTP/2 in the
-/// one after (both were counted; the rest is margin). That holds because a runtime takes tasks in turn: what the
-/// drop woke is before what yields after it. The stage loop itself is not taken in turn, hence a task.
+/// How many times a close lets all other tasks run before it counts as done. Dropping the client
+/// wakes the connection's task: with HTTP/1.1 it says good-bye and closes the socket in its next
+/// turn, with HTTP/2 in the one after (both were counted; the rest is margin). That holds because a
+/// runtime takes tasks in turn: what the drop woke is before what yields after it. The stage loop
+/// itself is not taken in turn, hence a task.
 const TURNS_TO_CLOSE: usize = 8;
 
 /// Limits and identity of all connections.
@@ -99,7 +102,10 @@ impl HttpSettings {
             connect_timeout: limits.connect_timeout,
             request_timeout: limits.request_timeout,
             first_byte_timeout: limits.first_byte_timeout,
-            transfer_rate: Rate { bytes_min: limits.transfer_rate_min.0, window: limits.transfer_rate_window },
+            transfer_rate: Rate {
+                bytes_min: limits.transfer_rate_min.0,
+                window: limits.transfer_rate_window,
+            },
             skip_types: limits.skip_types.clone(),
             headers: pipeline.network.headers.clone().into_iter().collect(),
             cookies: pipeline.network.cookies,
@@ -115,10 +121,13 @@ impl HttpSettings {
 }
 
 impl HttpSettings {
-    /// Bytes of a body that are kept, with headers of so many bytes beside it: it fits into a message.
+    /// Bytes of a body that are kept, with headers of so many bytes beside it: it fits into a
+    /// message.
     pub(crate) fn body_bytes_max(&self, header_bytes: usize, request: &Request) -> usize {
         let beside = header_bytes + 2 * self.url_bytes_max + ENVELOPE_BYTES;
-        request.body_bytes_max.min(self.message_bytes_max.saturating_sub(beside))
+        request
+            .body_bytes_max
+            .min(self.message_bytes_max.saturating_sub(beside))
     }
 
     /// Says whether the body of a page is of a type that is not to be read (`limits.skip_types`).
@@ -128,10 +137,12 @@ impl HttpSettings {
             return false;
         }
         let media_type = head.media_type();
-        self.skip_types.iter().any(|unwanted| match unwanted.strip_suffix('*') {
-            Some(of) => media_type.starts_with(of),
-            None => media_type == *unwanted,
-        })
+        self.skip_types
+            .iter()
+            .any(|unwanted| match unwanted.strip_suffix('*') {
+                Some(of) => media_type.starts_with(of),
+                None => media_type == *unwanted,
+            })
     }
 }
 
@@ -159,10 +170,11 @@ impl Http {
     ///
     /// # Errors
     ///
-    /// When the user agent or a configured header cannot be sent, the client takes no such proxy, or no root
-    /// certificates can be had.
+    /// When the user agent or a configured header cannot be sent, the client takes no such proxy,
+    /// or no root certificates can be had.
     pub fn new(settings: HttpSettings, ask: SendAsk) -> anyhow::Result<Http> {
-        let mut tls = client_config(settings.accept_invalid_certificates).context("cannot set up TLS")?;
+        let mut tls =
+            client_config(settings.accept_invalid_certificates).context("cannot set up TLS")?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         tls.resumption = match settings.tls_sessions {
             0 => Resumption::disabled(),
@@ -170,32 +182,62 @@ impl Http {
         };
         let mut tls_http11 = tls.clone();
         tls_http11.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let user_agent =
-            HeaderValue::from_str(&settings.user_agent).context("network.user_agent cannot be sent as a header")?;
+        let user_agent = HeaderValue::from_str(&settings.user_agent)
+            .context("network.user_agent cannot be sent as a header")?;
         let mut headers = HeaderMap::new();
         headers.insert(reqwest::header::USER_AGENT, user_agent);
         headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS));
         for (name, value) in &settings.headers {
-            let sent = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
-            let (name, value) = sent.with_context(|| format!("network.headers.{name} cannot be sent as a header"))?;
+            let sent = HeaderName::try_from(name)
+                .ok()
+                .zip(HeaderValue::try_from(value).ok());
+            let (name, value) =
+                sent.with_context(|| format!("network.headers.{name} cannot be sent as a header"))?;
             headers.insert(name, value);
         }
-        let proxy = settings.proxy.url().map(|url| reqwest::Proxy::all(url.clone())).transpose();
+        let proxy = settings
+            .proxy
+            .url()
+            .map(|url| reqwest::Proxy::all(url.clone()))
+            .transpose();
         // The error would show the URL, with its password.
-        let Ok(proxy) = proxy else { anyhow::bail!("network.proxy cannot be used") };
-        let proxy_host = settings.proxy.url().and_then(|url| url.host_str()).map(Arc::from);
+        let Ok(proxy) = proxy else {
+            anyhow::bail!("network.proxy cannot be used")
+        };
+        let proxy_host = settings
+            .proxy
+            .url()
+            .and_then(|url| url.host_str())
+            .map(Arc::from);
         let room = Room::new(settings.bytes_in_hand_max);
         let settings = Mutex::new(Arc::new(settings));
         let connections = Mutex::default();
-        let web = Web { settings, headers, tls, tls_http11, proxy, proxy_host, room, connections };
-        Ok(Http { web: Arc::new(web), ask })
+        let web = Web {
+            settings,
+            headers,
+            tls,
+            tls_http11,
+            proxy,
+            proxy_host,
+            room,
+            connections,
+        };
+        Ok(Http {
+            web: Arc::new(web),
+            ask,
+        })
     }
 
-    /// Requests go by these from now on, and new connections. What says who the crawler is, and the proxy, stay as they were.
+    /// Requests go by these from now on, and new connections. What says who the crawler is, and the
+    /// proxy, stay as they were.
     pub fn configure(&self, settings: HttpSettings) {
         self.web.room.resize(settings.bytes_in_hand_max);
-        *self.web.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *self
+            .web
+            .settings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// Performs an effect.
@@ -205,19 +247,35 @@ impl Http {
             Effect::Ask { scheduler, ask } => {
                 let number = ask.ask;
                 let reply = (self.ask)(scheduler, ask);
-                Box::pin(async move { Answer::Asked { scheduler, ask: number, result: reply.await } })
+                Box::pin(async move {
+                    Answer::Asked {
+                        scheduler,
+                        ask: number,
+                        result: reply.await,
+                    }
+                })
             }
             Effect::Request(request) => Box::pin(async move {
-                let (job, index) = (request.job, request.index);
+                let job = request.job;
+                let index = request.index;
                 let task = tokio::spawn(async move { web.request(request).await });
                 let (connect_us, end) = task.await.unwrap_or_else(|error| {
                     tracing::error!(%error, "the HTTP client failed on a response");
                     (None, End::Failure(FailureKind::Protocol))
                 });
-                Answer::Response { job, index, connect_us, damaged: 0, end }
+                Answer::Response {
+                    job,
+                    index,
+                    connect_us,
+                    damaged: 0,
+                    end,
+                }
             }),
             // The web has no index; nobody asks for one.
-            Effect::Index => Box::pin(std::future::ready(Answer::Indexed { recordings: 0, damaged: 0 })),
+            Effect::Index => Box::pin(std::future::ready(Answer::Indexed {
+                recordings: 0,
+                damaged: 0,
+            })),
             Effect::Close { job } => Box::pin(async move {
                 let task = tokio::spawn(async move { web.close(job).await });
                 if let Err(error) = task.await {
@@ -231,7 +289,9 @@ impl Http {
 
 impl Web {
     fn connections(&self) -> MutexGuard<'_, HashMap<JobId, Arc<Connection>>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn settings(&self) -> Arc<HttpSettings> {
@@ -278,7 +338,12 @@ impl Web {
             return Ok(Some(connection.clone()));
         }
         let cookies = self.settings().cookies.then(Arc::default);
-        let Some(connection) = Connection::new(self.client(request.http11), self.proxy_host.clone(), cookies, request)?
+        let Some(connection) = Connection::new(
+            self.client(request.http11),
+            self.proxy_host.clone(),
+            cookies,
+            request,
+        )?
         else {
             return Ok(None);
         };
@@ -305,23 +370,33 @@ impl Web {
             .pool_max_idle_per_host(1)
             .pool_idle_timeout(None)
             .http1_max_headers(HEADERS_MAX)
-            // As browsers read heads: folds become spaces, and a line that is no field is left out (`head` says more).
+            // As browsers read heads: folds become spaces, and a line that is no field is left out
+            // (`head` says more).
             .http1_allow_obsolete_multiline_headers_in_responses(true)
             .http1_allow_spaces_after_header_name_in_responses(true)
             .http1_ignore_invalid_headers_in_responses(true)
-            // Twice: what is a little too large is told from what is no HTTP, which is all that the client says of it.
+            // Twice: what is a little too large is told from what is no HTTP, which is all that the
+            // client says of it.
             .http2_max_header_list_size(header_bytes_max.saturating_mul(2))
             .http2_initial_stream_window_size(WINDOW_BYTES)
             .http2_initial_connection_window_size(WINDOW_BYTES)
     }
 
-    /// The time for a request counts from when it was sent, that is, for the first one, from when the connection
-    /// was there; the time for that is bounded by the client.
-    async fn exchange(&self, connection: &Connection, url: reqwest::Url, is_first: bool, request: &Request) -> End {
+    /// The time for a request counts from when it was sent, that is, for the first one, from when
+    /// the connection was there; the time for that is bounded by the client.
+    async fn exchange(
+        &self,
+        connection: &Connection,
+        url: reqwest::Url,
+        is_first: bool,
+        request: &Request,
+    ) -> End {
         let begun = Instant::now();
         let timeout = self.settings().request_timeout;
         let first_byte = self.settings().first_byte_timeout.min(timeout);
-        let to_head = request.head_timeout.map_or(first_byte, |timeout| timeout.min(first_byte));
+        let to_head = request
+            .head_timeout
+            .map_or(first_byte, |timeout| timeout.min(first_byte));
         let sent_at = || match connection.link.connected() {
             Some(connected) if is_first => connected.at,
             Some(_) => begun,
@@ -338,7 +413,8 @@ impl Web {
             None => return End::Failure(FailureKind::Timeout),
         };
         connection.link.answered();
-        self.take(connection, response, kept, sent_at(), timeout, request).await
+        self.take(connection, response, kept, sent_at(), timeout, request)
+            .await
     }
 
     /// Reads what follows a head, as far as it is wanted.
@@ -356,12 +432,22 @@ impl Web {
         if head_bytes > self.settings().header_bytes_max {
             return End::Failure(FailureKind::HeaderTooLarge);
         }
-        let sent_bytes: usize = request_headers.iter().map(|(name, value)| field_bytes(name, value)).sum();
-        let bytes_max = self.settings().body_bytes_max(head_bytes + sent_bytes, request);
-        let limits = body::Limits { bytes_max, until: sent_at + timeout, rate: self.settings().transfer_rate };
+        let sent_bytes: usize = request_headers
+            .iter()
+            .map(|(name, value)| field_bytes(name, value))
+            .sum();
+        let bytes_max = self
+            .settings()
+            .body_bytes_max(head_bytes + sent_bytes, request);
+        let limits = body::Limits {
+            bytes_max,
+            until: sent_at + timeout,
+            rate: self.settings().transfer_rate,
+        };
         let gives_length = gives_length(&response);
         let mut taken = Response {
-            leads_back: !self.headers.contains_key(COOKIE) && connection.leads_back(&response, &request_headers),
+            leads_back: !self.headers.contains_key(COOKIE)
+                && connection.leads_back(&response, &request_headers),
             lacks_length: false,
             status: response.status().as_u16(),
             keeps_open: keeps_open(&response) && body::length_beside_no_chunks(&response).is_none(),
@@ -369,7 +455,10 @@ impl Web {
             fetched_at_ms,
             elapsed_us: 0,
             // Through a proxy nobody knows who answered.
-            address: response.remote_addr().map(|address| address.ip()).filter(|_| self.proxy.is_none()),
+            address: response
+                .remote_addr()
+                .map(|address| address.ip())
+                .filter(|_| self.proxy.is_none()),
             http_version: match response.version() {
                 Version::HTTP_2 => HttpVersion::Http2,
                 Version::HTTP_11 => HttpVersion::Http11,
@@ -380,7 +469,8 @@ impl Web {
             body: Vec::new(),
             room: Arc::default(),
         };
-        if request.is_page && response.content_length() != Some(0) && self.settings().skips(&taken) {
+        if request.is_page && response.content_length() != Some(0) && self.settings().skips(&taken)
+        {
             taken.truncated = Some(Truncation::Unspecified);
             taken.keeps_open &= pass_over(response, limits, &mut self.room.nothing()).await;
         } else {
@@ -396,7 +486,13 @@ impl Web {
                     taken.keeps_open = false;
                 }
                 Body::Failed(error) => return end_of_body(&error, connection),
-                Body::Lost(kind) => return End::BodyFailed(if gives_length { kind } else { FailureKind::NoLength }),
+                Body::Lost(kind) => {
+                    return End::BodyFailed(if gives_length {
+                        kind
+                    } else {
+                        FailureKind::NoLength
+                    });
+                }
             }
         }
         taken.elapsed_us = micros(sent_at.elapsed());
@@ -404,8 +500,8 @@ impl Web {
     }
 }
 
-/// What a request brings in so long after it was sent; none when that is over. `sent_at` may become later while the
-/// connection is opened.
+/// What a request brings in so long after it was sent; none when that is over. `sent_at` may become
+/// later while the connection is opened.
 async fn in_time<T>(
     sent: impl Future<Output = T>,
     begun: Instant,
@@ -423,15 +519,28 @@ async fn in_time<T>(
     }
 }
 
-/// Has done with a body that is not wanted. Whether the connection serves another request: over HTTP/2 the server is
-/// told to stop, over HTTP/1.1 what it sends has to be read.
-async fn pass_over(mut response: reqwest::Response, limits: body::Limits, room: &mut Taken) -> bool {
+/// Has done with a body that is not wanted. Whether the connection serves another request: over
+/// HTTP/2 the server is told to stop, over HTTP/1.1 what it sends has to be read.
+async fn pass_over(
+    mut response: reqwest::Response,
+    limits: body::Limits,
+    room: &mut Taken,
+) -> bool {
     if response.version() == Version::HTTP_2 {
         return true;
     }
-    let is_small = response.content_length().is_some_and(|length| length <= UNWANTED_BYTES_MAX);
-    let limits = body::Limits { bytes_max: UNWANTED_BYTES_MAX as usize, ..limits };
-    is_small && matches!(body::read(&mut response, limits, room).await, Body::Whole(_))
+    let is_small = response
+        .content_length()
+        .is_some_and(|length| length <= UNWANTED_BYTES_MAX);
+    let limits = body::Limits {
+        bytes_max: UNWANTED_BYTES_MAX as usize,
+        ..limits
+    };
+    is_small
+        && matches!(
+            body::read(&mut response, limits, room).await,
+            Body::Whole(_)
+        )
 }
 
 fn micros(duration: Duration) -> u32 {

@@ -1,12 +1,15 @@
-//! Servers that answer over HTTP/1.1 alone, although they offer HTTP/2: later jobs begin with HTTP/1.1.
+//! Servers that answer over HTTP/1.1 alone, although they offer HTTP/2: later jobs begin with
+//! HTTP/1.1.
 //!
-//! In: servers that answered over HTTP/1.1 when HTTP/2 had failed, and those that want another version after all or break
-//! over this one. Out: whether one is to be asked over HTTP/1.1 from the start.
+//! In: servers that answered over HTTP/1.1 when HTTP/2 had failed, and those that want another
+//! version after all or break over this one. Out: whether one is to be asked over HTTP/1.1 from the
+//! start.
 //!
-//! This is soft state, as jobs are: a fetcher that does not know of a server finds out by one request.
+//! This is soft state, as jobs are: a fetcher that does not know of a server finds out by one
+//! request.
 //!
-//! Invariants: at most [`KEPT`] servers are known, those that were met last; each for [`LIFE`] at most, so that one that
-//! was mended is found out.
+//! Invariants: at most [`KEPT`] servers are known, those that were met last; each for [`LIFE`] at
+//! most, so that one that was mended is found out.
 
 use foldhash::HashMap;
 use rhumb_url::fingerprint;
@@ -52,7 +55,11 @@ impl Http11 {
 
     /// Returns whether a server is to be asked over HTTP/1.1 from the start.
     pub(crate) fn has(&self, now: Timestamp, server: &str) -> bool {
-        !self.until.is_empty() && self.until.get(&fingerprint(server)).is_some_and(|&until| now < until)
+        !self.until.is_empty()
+            && self
+                .until
+                .get(&fingerprint(server))
+                .is_some_and(|&until| now < until)
     }
 }
 
@@ -86,7 +93,9 @@ mod tests {
             servers.note(Timestamp::ZERO, &number.to_string());
         }
         let now = Timestamp::ZERO;
-        assert!(!servers.has(now, "0") && servers.has(now, "1") && servers.has(now, &KEPT.to_string()));
+        assert!(
+            !servers.has(now, "0") && servers.has(now, "1") && servers.has(now, &KEPT.to_string())
+        );
         assert_eq!((servers.until.len(), servers.order.len()), (KEPT, KEPT));
     }
 }

@@ -1,11 +1,13 @@
-//! A connection job in hand: requests over one connection, then its close, then the last report. Where HTTP/2 fails the
-//! connection is closed, and one over HTTP/1.1 follows, once (`fallback`): for what failed, for what the server did not look
-//! at beside it, and for the rest. Requests go one after the other; several at once only when the connection has shown that
-//! it is HTTP/2 and nobody asks for a pause between contacts ([`Settings::streams`]).
+//! A connection job in hand: requests over one connection, then its close, then the last report.
+//! Where HTTP/2 fails the connection is closed, and one over HTTP/1.1 follows, once (`fallback`):
+//! for what failed, for what the server did not look at beside it, and for the rest. Requests go
+//! one after the other; several at once only when the connection has shown that it is HTTP/2 and
+//! nobody asks for a pause between contacts ([`Settings::streams`]).
 //!
-//! Invariants: a request is sent only before the lease's deadline (P1), after the gap (P2), to the job's server
-//! (P7), and while at most [`UNSTORED_MAX`] pages wait for their stream. A URL enters a report as answered only
-//! when its page is stored (P3). The last report follows the close and every other report.
+//! Invariants: a request is sent only before the lease's deadline (P1), after the gap (P2), to the
+//! job's server (P7), and while at most [`UNSTORED_MAX`] pages wait for their stream. A URL enters
+//! a report as answered only when its page is stored (P3). The last report follows the close and
+//! every other report.
 
 mod fallback;
 mod reports;
@@ -21,7 +23,9 @@ use crate::walls::Walls;
 use rhumb_config::DownloadPause;
 use rhumb_stage::Output;
 use rhumb_url::time::{Timestamp, millis};
-use rhumb_wire::message::{FailureKind, HttpVersion, Job, JobKind, Request, RequestEnd, RequestResult};
+use rhumb_wire::message::{
+    FailureKind, HttpVersion, Job, JobKind, Request, RequestEnd, RequestResult,
+};
 use rhumb_wire::topology::Token;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +43,8 @@ pub(crate) struct Running {
     http11: bool,
     /// As what HTTP/2 failed, until the server has answered over HTTP/1.1.
     http2_failed: Option<FailureKind>,
-    /// The server looks at no further request on this connection. Those that it did not look at wait for how the others end:
-    /// with them on the next connection, or untried.
+    /// The server looks at no further request on this connection. Those that it did not look at
+    /// wait for how the others end: with them on the next connection, or untried.
     gone: bool,
     /// Requests that may be in hand at once.
     streams: usize,
@@ -75,11 +79,19 @@ enum Phase {
 
 impl Running {
     /// A job whose lease ends at `deadline`.
-    pub(crate) fn new(mut job: Job, now: Timestamp, deadline: Timestamp, around: &Surroundings) -> Self {
+    pub(crate) fn new(
+        mut job: Job,
+        now: Timestamp,
+        deadline: Timestamp,
+        around: &Surroundings,
+    ) -> Self {
         let mut addresses = std::mem::take(&mut job.addresses);
         addresses.retain(|&address| around.settings.reach.has(address));
         job.gap_ms = job.gap_ms.max(millis(around.settings.delay));
-        let target = Arc::new(Target { server: std::mem::take(&mut job.server), addresses });
+        let target = Arc::new(Target {
+            server: std::mem::take(&mut job.server),
+            addresses,
+        });
         let length = Duration::from_millis(job.lease_ms);
         let lease = Lease::new(length, deadline, now + around.settings.renew_every);
         Running {
@@ -110,7 +122,8 @@ impl Running {
         &self.target.server
     }
 
-    /// Since when there has been a request in hand: the one that ends next was not sent later, or right then.
+    /// Since when there has been a request in hand: the one that ends next was not sent later, or
+    /// right then.
     pub(crate) fn busy_since(&self) -> Timestamp {
         self.times.busy_since
     }
@@ -184,7 +197,10 @@ impl Running {
         // Strictly: from the end of a response, not from its request (P2).
         self.leave_alone(now, Duration::from_millis(self.job.gap_ms));
         if let Some(us) = connect_us {
-            around.tally.connects.observe(Duration::from_micros(us.into()));
+            around
+                .tally
+                .connects
+                .observe(Duration::from_micros(us.into()));
         }
         let failure = match end {
             End::Response(response) => return self.responded(now, index, *response, around, out),
@@ -209,7 +225,8 @@ impl Running {
             End::Withheld => {
                 self.stopped = true;
                 if self.answered == 0 {
-                    // A server that was connected to and did not answer would be taken for one that hung up.
+                    // A server that was connected to and did not answer would be taken for one that
+                    // hung up.
                     self.times.connect_us = None;
                 }
                 None
@@ -220,7 +237,8 @@ impl Running {
             }
         };
         match (self.walls.take(index), failure) {
-            // Tried again, it might fail in this way for ever: a reset costs no attempt where something was answered (P6).
+            // Tried again, it might fail in this way for ever: a reset costs no attempt where
+            // something was answered (P6).
             (Some(wall), _) => self.pass_on(index, wall.answer, around, out),
             (None, Some(kind)) => self.fail(index, kind, around),
             (None, None) => self.turns.miss(index),
@@ -230,7 +248,10 @@ impl Running {
     /// A request failed. Returns as what.
     fn failed(&mut self, kind: FailureKind, around: &mut Surroundings) -> FailureKind {
         // Where HTTP/1.1 cannot be had, what HTTP/2 failed with stands.
-        let kind = self.http2_failed.filter(|_| kind == FailureKind::Tls).unwrap_or(kind);
+        let kind = self
+            .http2_failed
+            .filter(|_| kind == FailureKind::Tls)
+            .unwrap_or(kind);
         // What was never contacted leaves the connection as it was.
         self.stopped |= kind != FailureKind::Forbidden;
         if kind == FailureKind::Reset && self.answered > 0 {
@@ -288,9 +309,18 @@ impl Running {
     }
 
     /// Passes the answer to a request on.
-    fn pass_on(&mut self, index: usize, response: Response, around: &mut Surroundings, out: &mut Output<Effect>) {
+    fn pass_on(
+        &mut self,
+        index: usize,
+        response: Response,
+        around: &mut Surroundings,
+        out: &mut Output<Effect>,
+    ) {
         let Request { slot, url, .. } = &self.job.requests[index];
-        let result = RequestResult { slot: *slot, end: end_of(url, &response) };
+        let result = RequestResult {
+            slot: *slot,
+            end: end_of(url, &response),
+        };
         match self.job.kind {
             JobKind::Pages => {
                 around.tally.pages += 1;
@@ -321,7 +351,8 @@ impl Running {
         around: &mut Surroundings,
         out: &mut Output<Effect>,
     ) {
-        let (tag, room) = (around.tag(), response.room.clone());
+        let tag = around.tag();
+        let room = response.room.clone();
         let page = page(&mut self.job, index, response);
         out.publish_tagged(Token::None, &page, Vec::new(), tag);
         self.findings.await_page(tag, reported, room);
@@ -338,14 +369,23 @@ impl Running {
     fn fail(&mut self, index: usize, kind: FailureKind, around: &mut Surroundings) {
         around.tally.failed(kind);
         let request = &self.job.requests[index];
-        let (url, failure, job) = (&request.url, kind.name(), self.job.id);
+        let url = &request.url;
+        let failure = kind.name();
+        let job = self.job.id;
         tracing::debug!(trace = %request.trace(), url, failure, %job, "a request failed");
         self.findings.ended(request.slot, RequestEnd::Failure(kind));
     }
 
     /// Does what can be done now. Returns whether the job is over.
-    pub(crate) fn advance(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) -> bool {
-        while matches!(self.phase, Phase::Unconnected | Phase::Open) && self.turns.in_hand() < self.streams {
+    pub(crate) fn advance(
+        &mut self,
+        now: Timestamp,
+        around: &mut Surroundings,
+        out: &mut Output<Effect>,
+    ) -> bool {
+        while matches!(self.phase, Phase::Unconnected | Phase::Open)
+            && self.turns.in_hand() < self.streams
+        {
             self.skip_forbidden(around);
             let is_finished = self.is_finished(now, around);
             if is_finished {
@@ -394,8 +434,13 @@ impl Running {
             Phase::Replacing | Phase::Closing | Phase::Closed => false,
         };
         let deadline = self.lease.deadline();
-        let next =
-            waiting.then(|| if self.unstored() <= UNSTORED_MAX { self.not_before.min(deadline) } else { deadline });
+        let next = waiting.then(|| {
+            if self.unstored() <= UNSTORED_MAX {
+                self.not_before.min(deadline)
+            } else {
+                deadline
+            }
+        });
         [renewal, next].into_iter().flatten().min()
     }
 
@@ -437,10 +482,18 @@ impl Running {
     }
 
     fn request(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {
-        debug_assert!(now < self.lease.deadline(), "P1: no request past the deadline");
-        debug_assert!(now >= self.not_before, "P2: no request before the gap is over");
+        debug_assert!(
+            now < self.lease.deadline(),
+            "P1: no request past the deadline"
+        );
+        debug_assert!(
+            now >= self.not_before,
+            "P2: no request before the gap is over"
+        );
         let is_first = self.turns.in_hand() == 0;
-        let Some(index) = self.turns.begin() else { return };
+        let Some(index) = self.turns.begin() else {
+            return;
+        };
         let request = &self.job.requests[index];
         let body_bytes_max = match self.job.kind {
             JobKind::Pages => around.settings.bytes_max_of(request),

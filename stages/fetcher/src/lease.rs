@@ -2,8 +2,8 @@
 //!
 //! In: when renewals were sent and which were confirmed. Out: the deadline.
 //!
-//! Invariant: a confirmed renewal counts from when its report was sent, not from when the confirmation came. So the
-//! deadline here is never later than the scheduler's.
+//! Invariant: a confirmed renewal counts from when its report was sent, not from when the
+//! confirmation came. So the deadline here is never later than the scheduler's.
 
 use rhumb_url::time::Timestamp;
 use std::collections::VecDeque;
@@ -18,9 +18,15 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// A lease that ends at `deadline`; a confirmed renewal makes it last `length` from its sending.
+    /// A lease that ends at `deadline`; a confirmed renewal makes it last `length` from its
+    /// sending.
     pub(crate) fn new(length: Duration, deadline: Timestamp, renew_at: Timestamp) -> Self {
-        Lease { length, deadline, renew_at, unconfirmed: VecDeque::new() }
+        Lease {
+            length,
+            deadline,
+            renew_at,
+            unconfirmed: VecDeque::new(),
+        }
     }
 
     /// No request at this time or later.

@@ -1,7 +1,8 @@
-//! Replay: the shell that answers requests from an archive, in the place of the one that asks the web.
+//! Replay: the shell that answers requests from an archive, in the place of the one that asks the
+//! web.
 //!
-//! In: effects. Out: their answers: what was recorded, cut and skipped by the same limits as what comes from the web; what is
-//! not there is not archived. Invariant: nobody is contacted.
+//! In: effects. Out: their answers: what was recorded, cut and skipped by the same limits as what
+//! comes from the web; what is not there is not archived. Invariant: nobody is contacted.
 
 mod archive;
 mod cdxj;
@@ -49,21 +50,40 @@ struct Inner {
 }
 
 impl Replay {
-    /// A shell that answers from the WARC files in `dir`, and keeps its index of them in `index_dir`.
+    /// A shell that answers from the WARC files in `dir`, and keeps its index of them in
+    /// `index_dir`.
     ///
     /// # Errors
     /// There is no WARC file.
-    pub fn new(dir: PathBuf, index_dir: PathBuf, settings: HttpSettings, ask: SendAsk) -> anyhow::Result<Replay> {
+    pub fn new(
+        dir: PathBuf,
+        index_dir: PathBuf,
+        settings: HttpSettings,
+        ask: SendAsk,
+    ) -> anyhow::Result<Replay> {
         warc_files::of_archive(&dir).map_err(anyhow::Error::msg)?;
         let room = Room::new(settings.bytes_in_hand_max);
         let settings = Mutex::new(Arc::new(settings));
-        Ok(Replay { inner: Arc::new(Inner { settings, dir, index_dir, archive: OnceLock::new(), room }), ask })
+        Ok(Replay {
+            inner: Arc::new(Inner {
+                settings,
+                dir,
+                index_dir,
+                archive: OnceLock::new(),
+                room,
+            }),
+            ask,
+        })
     }
 
     /// Requests go by these from now on.
     pub fn configure(&self, settings: HttpSettings) {
         self.inner.room.resize(settings.bytes_in_hand_max);
-        *self.inner.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *self
+            .inner
+            .settings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// Performs an effect.
@@ -73,22 +93,40 @@ impl Replay {
             Effect::Ask { scheduler, ask } => {
                 let number = ask.ask;
                 let reply = (self.ask)(scheduler, ask);
-                Box::pin(async move { Answer::Asked { scheduler, ask: number, result: reply.await } })
+                Box::pin(async move {
+                    Answer::Asked {
+                        scheduler,
+                        ask: number,
+                        result: reply.await,
+                    }
+                })
             }
             Effect::Index => Box::pin(async move {
-                let (recordings, damaged) = persistently(&inner, Inner::index).await.unwrap_or_default();
-                Answer::Indexed { recordings, damaged }
+                let (recordings, damaged) =
+                    persistently(&inner, Inner::index).await.unwrap_or_default();
+                Answer::Indexed {
+                    recordings,
+                    damaged,
+                }
             }),
             Effect::Request(request) => Box::pin(async move {
-                let (job, index) = (request.job, request.index);
+                let job = request.job;
+                let index = request.index;
                 let answered = persistently(&inner, move |inner| inner.answer(&request)).await;
-                let (mut end, damaged) = answered.unwrap_or((End::Failure(FailureKind::NotArchived), 1));
+                let (mut end, damaged) =
+                    answered.unwrap_or((End::Failure(FailureKind::NotArchived), 1));
                 if let End::Response(response) = &mut end {
                     let mut room = inner.room.nothing();
                     room.take(response.body.len()).await;
                     response.room = Arc::new(room);
                 }
-                Answer::Response { job, index, connect_us: None, damaged, end }
+                Answer::Response {
+                    job,
+                    index,
+                    connect_us: None,
+                    damaged,
+                    end,
+                }
             }),
             // Nothing was opened.
             Effect::Close { job } => Box::pin(std::future::ready(Answer::Closed { job })),
@@ -103,11 +141,13 @@ async fn persistently<T: Send + 'static>(
 ) -> Option<T> {
     let work = Arc::new(work);
     loop {
-        let (inner, work) = (inner.clone(), work.clone());
+        let inner = inner.clone();
+        let work = work.clone();
         match tokio::task::spawn_blocking(move || work(&inner)).await {
             Ok(Ok(done)) => return Some(done),
             Ok(Err(error)) => tracing::error!(
-                "{error:#}: is the archive where it was, and is there room on the disk? Tried again every {} s",
+                "{error:#}: is the archive where it was, and is there room on the disk? Tried \
+                 again every {} s",
                 RETRY_WAIT.as_secs()
             ),
             Err(error) => {
@@ -125,9 +165,18 @@ impl Inner {
         let begun = Instant::now();
         let paths = warc_files::of_archive(&self.dir).map_err(anyhow::Error::msg)?;
         let index = Index::open(&paths, &self.index_dir)?;
-        let (recordings, damaged) = (index.table.about.recordings, index.table.about.damaged);
-        let (files, took_s) = (paths.len(), begun.elapsed().as_secs());
-        tracing::info!(files, recordings, damaged, took_s, "answers from the archive {}", self.dir.display());
+        let recordings = index.table.about.recordings;
+        let damaged = index.table.about.damaged;
+        let files = paths.len();
+        let took_s = begun.elapsed().as_secs();
+        tracing::info!(
+            files,
+            recordings,
+            damaged,
+            took_s,
+            "answers from the archive {}",
+            self.dir.display()
+        );
         // A second index would be of the same files.
         let _ = self.archive.set(Archive::new(index));
         Ok((recordings, damaged))
@@ -135,7 +184,11 @@ impl Inner {
 
     fn answer(&self, request: &Request) -> anyhow::Result<(End, u32)> {
         let begun = Instant::now();
-        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let settings = self
+            .settings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let archive = self.archive.get().context("the archive is not open")?;
         // No more than a message takes.
         let block_bytes_max = settings.body_bytes_max(0, request) as u64 + BESIDE_BODY_BYTES;
@@ -149,9 +202,24 @@ impl Inner {
 }
 
 /// What the web would have been taken for.
-fn respond(settings: &HttpSettings, request: &Request, head: &Head, recording: Recording, begun: Instant) -> End {
-    let Recording { status, http_version, headers, body, truncated } = recording;
-    let header_bytes: usize = headers.iter().map(|(name, value)| field_bytes(name, value)).sum();
+fn respond(
+    settings: &HttpSettings,
+    request: &Request,
+    head: &Head,
+    recording: Recording,
+    begun: Instant,
+) -> End {
+    let Recording {
+        status,
+        http_version,
+        headers,
+        body,
+        truncated,
+    } = recording;
+    let header_bytes: usize = headers
+        .iter()
+        .map(|(name, value)| field_bytes(name, value))
+        .sum();
     if header_bytes > settings.header_bytes_max {
         return End::Failure(FailureKind::HeaderTooLarge);
     }

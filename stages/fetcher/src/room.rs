@@ -1,10 +1,11 @@
-//! Room for bodies: how many bytes of them a fetcher has in hand, from their first byte until their page is in its stream.
+//! Room for bodies: how many bytes of them a fetcher has in hand, from their first byte until their
+//! page is in its stream.
 //!
-//! In: bytes as they come. Out: [`Taken`] room, which is given back when it is dropped. A body for which there is no room is
-//! not read on: what its server sends waits in the network.
+//! In: bytes as they come. Out: [`Taken`] room, which is given back when it is dropped. A body for
+//! which there is no room is not read on: what its server sends waits in the network.
 //!
-//! Invariant: bodies take at most `bytes_max`, and one of them may go beyond. So one body always comes to its end, and gives
-//! its room back.
+//! Invariant: bodies take at most `bytes_max`, and one of them may go beyond. So one body always
+//! comes to its end, and gives its room back.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,8 +42,15 @@ pub struct Taken {
 impl Room {
     /// Room for so many bytes (`stages.fetcher.bytes_in_hand_max`).
     pub fn new(bytes_max: usize) -> Self {
-        let state = Mutex::new(State { bytes_max, taken: 0, is_exceeded: false });
-        Room(Arc::new(Shared { state, freed: Notify::new() }))
+        let state = Mutex::new(State {
+            bytes_max,
+            taken: 0,
+            is_exceeded: false,
+        });
+        Room(Arc::new(Shared {
+            state,
+            freed: Notify::new(),
+        }))
     }
 
     /// There is room for so many bytes from now on.
@@ -58,7 +66,10 @@ impl Room {
 
     /// What a body that begins has: nothing yet.
     pub fn nothing(&self) -> Taken {
-        Taken { of: Some(self.clone()), ..Taken::default() }
+        Taken {
+            of: Some(self.clone()),
+            ..Taken::default()
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -124,13 +135,21 @@ mod tests {
     #[test]
     fn one_body_may_go_beyond_and_the_others_wait_until_there_is_room() {
         let room = Room::new(100);
-        let (mut first, mut second, mut third) = (room.nothing(), room.nothing(), room.nothing());
+        let mut first = room.nothing();
+        let mut second = room.nothing();
+        let mut third = room.nothing();
         assert!(first.try_take(60) && second.try_take(40));
-        assert!(first.try_take(500), "the first one that finds no room goes on");
+        assert!(
+            first.try_take(500),
+            "the first one that finds no room goes on"
+        );
         assert!(!second.try_take(1) && !third.try_take(1));
         assert_eq!((room.taken(), third.take(1).now_or_never()), (600, None));
         drop(first);
-        assert_eq!((third.take(60).now_or_never(), room.taken()), (Some(()), 100));
+        assert_eq!(
+            (third.take(60).now_or_never(), room.taken()),
+            (Some(()), 100)
+        );
         assert!(third.try_take(1), "nobody goes beyond any more");
         assert!(!second.try_take(1));
         drop((second, third));
@@ -140,7 +159,9 @@ mod tests {
     #[test]
     fn who_waits_goes_on_when_room_is_given_back() {
         let room = Room::new(10);
-        let (mut first, mut beyond, mut third) = (room.nothing(), room.nothing(), room.nothing());
+        let mut first = room.nothing();
+        let mut beyond = room.nothing();
+        let mut third = room.nothing();
         assert!(first.try_take(10) && beyond.try_take(5));
         let mut waits = pin!(third.take(7));
         assert_eq!(waits.as_mut().now_or_never(), None);
@@ -151,7 +172,8 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: bodies never have more than the room and one body. Method: bodies that grow and end in any order.
+        /// Goal: bodies never have more than the room and one body. Method: bodies that grow and
+        /// end in any order.
         #[test]
         fn what_is_taken_is_bounded_and_somebody_can_always_go_on(
             steps in proptest::collection::vec((0usize..8, 1usize..50, any::<bool>()), 1..200),

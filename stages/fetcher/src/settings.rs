@@ -21,7 +21,8 @@ pub struct Settings {
     pub ask_lifetime: Duration,
     /// How often a job's lease is renewed.
     pub renew_every: Duration,
-    /// Between two contacts of a server, at least: also when the job is of a time when less was asked for.
+    /// Between two contacts of a server, at least: also when the job is of a time when less was
+    /// asked for.
     pub delay: Duration,
     /// How long a server is left alone, by how long its last answer took.
     pub download_pause: DownloadPause,
@@ -69,7 +70,11 @@ impl Settings {
 
     /// Where the body of a page is cut.
     pub(crate) fn bytes_max_of(&self, request: &Request) -> usize {
-        if request.origin.sitemap_of().is_some() { self.sitemap_bytes_max } else { self.body_bytes_max }
+        if request.origin.sitemap_of().is_some() {
+            self.sitemap_bytes_max
+        } else {
+            self.body_bytes_max
+        }
     }
 
     /// Takes over what may change while the crawl runs.

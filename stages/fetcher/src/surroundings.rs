@@ -1,4 +1,5 @@
-//! What all jobs of a fetcher share: its settings, its counts, whether it ends, and the tags of what is on its way to a stream.
+//! What all jobs of a fetcher share: its settings, its counts, whether it ends, and the tags of
+//! what is on its way to a stream.
 
 use crate::absent::Absent;
 use crate::http11::Http11;

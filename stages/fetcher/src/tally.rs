@@ -43,7 +43,10 @@ const KINDS: [(FailureKind, &str); 11] = [
     (FailureKind::NoLength, "failures_no_length_total"),
     (FailureKind::Reset, "failures_reset_total"),
     (FailureKind::Protocol, "failures_protocol_total"),
-    (FailureKind::HeaderTooLarge, "failures_header_too_large_total"),
+    (
+        FailureKind::HeaderTooLarge,
+        "failures_header_too_large_total",
+    ),
     (FailureKind::Forbidden, "failures_forbidden_total"),
     (FailureKind::NotArchived, "failures_not_archived_total"),
 ];
@@ -76,7 +79,12 @@ impl Tally {
             ("archive_recordings", self.recordings),
             ("archive_damaged_total", self.damaged),
         ];
-        counts.extend(self.failures.iter().zip(KINDS).map(|(&count, (_, name))| (name, count)));
+        counts.extend(
+            self.failures
+                .iter()
+                .zip(KINDS)
+                .map(|(&count, (_, name))| (name, count)),
+        );
         counts
     }
 }

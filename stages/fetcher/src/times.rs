@@ -1,4 +1,5 @@
-//! Times of a job: how long its connection took to open, how long there was a request in hand, how long answers took.
+//! Times of a job: how long its connection took to open, how long there was a request in hand, how
+//! long answers took.
 
 use rhumb_url::time::Timestamp;
 use std::time::Duration;
@@ -16,11 +17,16 @@ pub(crate) struct Times {
 
 impl Times {
     pub(crate) fn new(now: Timestamp) -> Self {
-        Times { connect_us: None, busy_since: now, busy: Duration::ZERO, elapsed: Duration::ZERO }
+        Times {
+            connect_us: None,
+            busy_since: now,
+            busy: Duration::ZERO,
+            elapsed: Duration::ZERO,
+        }
     }
 
-    /// A request ended; the first one says how long it took to connect, which does not count as its time. `is_idle`: it was
-    /// the last one in hand.
+    /// A request ended; the first one says how long it took to connect, which does not count as its
+    /// time. `is_idle`: it was the last one in hand.
     pub(crate) fn ended(&mut self, now: Timestamp, connect_us: Option<u32>, is_idle: bool) {
         if let Some(connect_us) = connect_us.filter(|_| self.connect_us.is_none()) {
             self.busy_since = (self.busy_since + Duration::from_micros(connect_us.into())).min(now);

@@ -1,4 +1,5 @@
-//! The requests of a job, by their indexes: which comes next, which are in hand, and which were not made.
+//! The requests of a job, by their indexes: which comes next, which are in hand, and which were not
+//! made.
 //!
 //! Invariant: each is to be made, in hand, untried or ended, and never two of these.
 
@@ -19,12 +20,21 @@ pub(crate) struct Turns {
 impl Turns {
     /// So many requests, none of them made.
     pub(crate) fn new(count: usize) -> Turns {
-        Turns { count, next: 0, again: VecDeque::new(), in_hand: Vec::new(), unreached: Vec::new() }
+        Turns {
+            count,
+            next: 0,
+            again: VecDeque::new(),
+            in_hand: Vec::new(),
+            unreached: Vec::new(),
+        }
     }
 
     /// The request whose turn it is.
     pub(crate) fn next(&self) -> Option<usize> {
-        self.again.front().copied().or_else(|| (self.next < self.count).then_some(self.next))
+        self.again
+            .front()
+            .copied()
+            .or_else(|| (self.next < self.count).then_some(self.next))
     }
 
     /// Takes the request whose turn it is, which ends without having been in hand.
@@ -45,7 +55,9 @@ impl Turns {
 
     /// A request has ended. Returns whether it was in hand.
     pub(crate) fn end(&mut self, index: usize) -> bool {
-        let Some(place) = self.in_hand.iter().position(|&in_hand| in_hand == index) else { return false };
+        let Some(place) = self.in_hand.iter().position(|&in_hand| in_hand == index) else {
+            return false;
+        };
         self.in_hand.swap_remove(place);
         true
     }
@@ -72,7 +84,11 @@ impl Turns {
 
     /// Takes what was not tried, in order: the job is over.
     pub(crate) fn take_untried(&mut self) -> Vec<usize> {
-        let mut untried: Vec<usize> = self.take_repeated().into_iter().chain(self.unreached.drain(..)).collect();
+        let mut untried: Vec<usize> = self
+            .take_repeated()
+            .into_iter()
+            .chain(self.unreached.drain(..))
+            .collect();
         untried.extend(self.next..self.count);
         untried.sort_unstable();
         self.next = self.count;

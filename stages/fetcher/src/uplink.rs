@@ -1,11 +1,11 @@
 //! Uplink: whether servers can be reached from here at all, and what follows when that is in doubt.
 //!
-//! In: how requests ended. Out: the same, or that the verdict is withheld; how many jobs may be asked for; what an
-//! operator is told.
+//! In: how requests ended. Out: the same, or that the verdict is withheld; how many jobs may be
+//! asked for; what an operator is told.
 //!
-//! While there is [`Doubt`], a server that does not answer is not held against it: its URL goes back as untried. One job
-//! at a time is asked for, and none for a moment after it failed. A refused connection is a server's answer; one that a
-//! proxy refuses is none.
+//! While there is [`Doubt`], a server that does not answer is not held against it: its URL goes
+//! back as untried. One job at a time is asked for, and none for a moment after it failed. A
+//! refused connection is a server's answer; one that a proxy refuses is none.
 
 use crate::effect::End;
 use crate::job::Running;
@@ -41,10 +41,13 @@ fn says(end: &End, served: bool) -> Says {
             | FailureKind::NoLength
             | FailureKind::Protocol
             | FailureKind::HeaderTooLarge => Says::Reached,
-            // A connection that breaks may break anywhere: also near here, when it never brought anything.
-            // One that breaks in the handshake is one of these.
+            // A connection that breaks may break anywhere: also near here, when it never brought
+            // anything. One that breaks in the handshake is one of these.
             FailureKind::Reset | FailureKind::Tls if !served => Says::Failed(Failure::Refusal),
-            FailureKind::Reset | FailureKind::Tls | FailureKind::Forbidden | FailureKind::NotArchived => Says::Nothing,
+            FailureKind::Reset
+            | FailureKind::Tls
+            | FailureKind::Forbidden
+            | FailureKind::NotArchived => Says::Nothing,
         },
         End::Gone if !served => Says::Failed(Failure::Refusal),
         // The server chose HTTP/2 in the handshake; what comes over HTTP/1.1 will tell more.
@@ -59,9 +62,11 @@ impl Uplink {
         Uplink(Doubt::new(doubt_max, past))
     }
 
-    /// Takes the end of a request of a job. Gives it back as it counts, and says whether doubt begins with it.
+    /// Takes the end of a request of a job. Gives it back as it counts, and says whether doubt
+    /// begins with it.
     pub(crate) fn judge(&mut self, now: Timestamp, running: &Running, end: End) -> (End, bool) {
-        let (began, server) = (running.busy_since(), running.server());
+        let began = running.busy_since();
+        let server = running.server();
         let failure = match says(&end, running.has_served()) {
             Says::Nothing => return (end, false),
             Says::Reached => {
@@ -82,8 +87,9 @@ impl Uplink {
             Verdict::Withheld { begins } => {
                 if begins {
                     tracing::warn!(
-                        "no server can be reached from here: is the network of this machine broken? Until one can be, or \
-                         for network.doubt_max, no failure is held against any server"
+                        "no server can be reached from here: is the network of this machine \
+                         broken? Until one can be, or for network.doubt_max, no failure is held \
+                         against any server"
                     );
                 }
                 (End::Withheld, begins)
@@ -94,7 +100,9 @@ impl Uplink {
     /// Takes a look at the time.
     pub(crate) fn look(&mut self, now: Timestamp) {
         if self.0.look(now) {
-            tracing::warn!("no server could be reached for network.doubt_max; from now on failures count");
+            tracing::warn!(
+                "no server could be reached for network.doubt_max; from now on failures count"
+            );
         }
     }
 
@@ -103,7 +111,8 @@ impl Uplink {
         self.0.began()
     }
 
-    /// How many jobs may be asked for, when so many connections are free, and so many jobs in hand were begun in doubt.
+    /// How many jobs may be asked for, when so many connections are free, and so many jobs in hand
+    /// were begun in doubt.
     pub(crate) fn wanted(&self, now: Timestamp, free: u32, tries: usize) -> u32 {
         match self.0.is_on(now) {
             false => free,
@@ -119,10 +128,13 @@ impl Uplink {
 
     /// Why this fetcher does not do its work, while there is doubt.
     pub(crate) fn hindrance(&self, now: Timestamp) -> Option<String> {
-        let (since, until) = (self.0.since(now)?, self.0.until()?);
-        let (lasts, left) = (now.since(since).as_secs(), until.since(now).as_secs());
+        let since = self.0.since(now)?;
+        let until = self.0.until()?;
+        let lasts = now.since(since).as_secs();
+        let left = until.since(now).as_secs();
         Some(format!(
-            "no server can be reached from here for {lasts} s; for {left} s more no failure is held against any server"
+            "no server can be reached from here for {lasts} s; for {left} s more no failure is \
+             held against any server"
         ))
     }
 
@@ -134,6 +146,10 @@ impl Uplink {
 /// Says that doubt has ended that lasted so long, if one has.
 fn tell_end(lasted: Option<Duration>, server: &str) {
     if let Some(lasted) = lasted {
-        tracing::info!(server, lasted_s = lasted.as_secs(), "servers can be reached again");
+        tracing::info!(
+            server,
+            lasted_s = lasted.as_secs(),
+            "servers can be reached again"
+        );
     }
 }

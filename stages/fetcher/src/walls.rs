@@ -1,14 +1,17 @@
-//! Cookie walls of a job: answers that redirect to their own URLs with a cookie, for which a server may have the page.
+//! Cookie walls of a job: answers that redirect to their own URLs with a cookie, for which a server
+//! may have the page.
 //!
-//! In: such an answer. Out: whether its URL is to be asked for once more over the same connection, on which alone its
-//! cookies live. What comes then is what the URL brought. The answer at the wall is kept until then: it counts when nothing
-//! comes.
+//! In: such an answer. Out: whether its URL is to be asked for once more over the same connection,
+//! on which alone its cookies live. What comes then is what the URL brought. The answer at the wall
+//! is kept until then: it counts when nothing comes.
 //!
-//! Invariant: over one connection a URL is asked for once more, not again (P6), and it has one end (P3).
+//! Invariant: over one connection a URL is asked for once more, not again (P6), and it has one end
+//! (P3).
 
 use crate::effect::Response;
 
-/// An answer with a larger body is taken as it is, lest what is kept at walls takes the room of pages.
+/// An answer with a larger body is taken as it is, lest what is kept at walls takes the room of
+/// pages.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Default)]
@@ -23,14 +26,26 @@ pub(crate) struct Wall {
 }
 
 impl Walls {
-    /// A request brought an answer over the connection that speaks HTTP/1.1 alone, or over the one before. Keeps it if it is
-    /// a wall whose URL is to be asked for once more, and else gives it back: as what the URL brought.
-    pub(crate) fn answered(&mut self, index: usize, answer: Response, http11: bool) -> Option<Response> {
-        let is_behind = self.take(index).is_some_and(|before| before.http11 == http11);
+    /// A request brought an answer over the connection that speaks HTTP/1.1 alone, or over the one
+    /// before. Keeps it if it is a wall whose URL is to be asked for once more, and else gives it
+    /// back: as what the URL brought.
+    pub(crate) fn answered(
+        &mut self,
+        index: usize,
+        answer: Response,
+        http11: bool,
+    ) -> Option<Response> {
+        let is_behind = self
+            .take(index)
+            .is_some_and(|before| before.http11 == http11);
         if is_behind || !answer.leads_back || answer.body.len() > BODY_BYTES_MAX {
             return Some(answer);
         }
-        self.0.push(Wall { index, answer, http11 });
+        self.0.push(Wall {
+            index,
+            answer,
+            http11,
+        });
         None
     }
 

@@ -1,6 +1,10 @@
 //! One connection for each job, and what becomes of it.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test of what waits"
+)]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;
@@ -25,14 +29,27 @@ async fn two_hundred_jobs_of_fifty_requests_are_two_hundred_connections() {
     driver.run().await;
 
     assert_eq!(driver.n_pages, 10_000);
-    assert_eq!(driver.ends().iter().filter(|end| is_response(end)).count(), 10_000);
+    assert_eq!(
+        driver.ends().iter().filter(|end| is_response(end)).count(),
+        10_000
+    );
     let seen = server.seen.lock().unwrap();
     assert_eq!((seen.accepted, seen.n_requests), (200, 10_000));
     assert!(seen.open_max <= 64, "{} connections at once", seen.open_max);
     assert_eq!(driver.count("connections_total"), 200);
     assert!(driver.core.is_idle());
-    assert!(driver.reports.iter().all(|report| report.requests == 50 && !report.closed_by_server));
-    assert!(driver.reports.iter().all(|report| report.connect_us.is_some()));
+    assert!(
+        driver
+            .reports
+            .iter()
+            .all(|report| report.requests == 50 && !report.closed_by_server)
+    );
+    assert!(
+        driver
+            .reports
+            .iter()
+            .all(|report| report.connect_us.is_some())
+    );
 }
 
 #[tokio::test]
@@ -49,7 +66,8 @@ async fn a_chunked_body_leaves_the_connection_usable_too() {
 async fn a_body_that_arrives_in_pieces_leaves_the_connection_usable_too() {
     let server = Server::start(|mut peer| async move {
         while peer.request().await.is_some() {
-            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                .await;
             for _ in 0..3 {
                 peer.send("5\r\nhello\r\n").await;
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -97,10 +115,18 @@ async fn an_announced_close_ends_the_job_without_another_request() {
         let driver = run(job(&server.name(), 3)).await;
         assert_eq!(driver.pages[0].body, b"page", "{response}");
         assert_eq!(driver.pages[0].truncated, None);
-        assert_eq!(driver.ends()[1..], [RequestEnd::Untried, RequestEnd::Untried], "{response}");
+        assert_eq!(
+            driver.ends()[1..],
+            [RequestEnd::Untried, RequestEnd::Untried],
+            "{response}"
+        );
         assert!(driver.last_report().closed_by_server);
         assert_eq!(driver.last_report().requests, 1);
-        assert_eq!((server.accepted(), driver.count("requests_total")), (1, 1), "{response}");
+        assert_eq!(
+            (server.accepted(), driver.count("requests_total")),
+            (1, 1),
+            "{response}"
+        );
     }
 }
 
@@ -113,7 +139,11 @@ async fn the_gap_lies_between_any_two_requests() {
     let seen = server.seen.lock().unwrap();
     assert_eq!(seen.requested_at.len(), 4);
     for pair in seen.requested_at.windows(2) {
-        assert!(pair[1] - pair[0] >= Duration::from_millis(60), "{:?}", pair[1] - pair[0]);
+        assert!(
+            pair[1] - pair[0] >= Duration::from_millis(60),
+            "{:?}",
+            pair[1] - pair[0]
+        );
     }
 }
 
@@ -132,8 +162,16 @@ async fn no_request_is_made_past_the_deadline() {
     driver.run().await;
 
     let seen = server.seen.lock().unwrap();
-    assert!(seen.requested_at.iter().all(|at| *at < begun + Duration::from_millis(500)));
-    assert!((1..=8).contains(&seen.n_requests), "{} requests", seen.n_requests);
+    assert!(
+        seen.requested_at
+            .iter()
+            .all(|at| *at < begun + Duration::from_millis(500))
+    );
+    assert!(
+        (1..=8).contains(&seen.n_requests),
+        "{} requests",
+        seen.n_requests
+    );
     let answered = driver.ends().iter().filter(|end| is_response(end)).count();
     assert_eq!(answered, seen.n_requests);
     assert_eq!(driver.ends().len(), 100);
@@ -152,8 +190,15 @@ async fn confirmed_renewals_carry_a_job_past_its_first_lease() {
     let driver = run_with(twenty, quick, http_settings()).await;
     assert!(driver.ends().iter().all(is_response));
     assert!(driver.reports.len() > 4, "{} reports", driver.reports.len());
-    let sequences: Vec<u32> = driver.reports.iter().map(|report| report.sequence).collect();
-    assert_eq!(sequences, (1..=driver.reports.len() as u32).collect::<Vec<_>>());
+    let sequences: Vec<u32> = driver
+        .reports
+        .iter()
+        .map(|report| report.sequence)
+        .collect();
+    assert_eq!(
+        sequences,
+        (1..=driver.reports.len() as u32).collect::<Vec<_>>()
+    );
     assert_eq!(server.accepted(), 1);
 }
 
@@ -197,7 +242,14 @@ async fn a_drain_finishes_the_request_in_hand_and_reports_the_rest() {
     assert!(driver.core.is_idle());
     assert_eq!(driver.core.wake_at(), None, "nothing is asked for any more");
     assert_eq!((driver.pages.len(), server.n_requests()), (3, 3));
-    assert_eq!(driver.ends().iter().filter(|end| **end == RequestEnd::Untried).count(), 27);
+    assert_eq!(
+        driver
+            .ends()
+            .iter()
+            .filter(|end| **end == RequestEnd::Untried)
+            .count(),
+        27
+    );
 }
 
 #[tokio::test]
@@ -207,11 +259,19 @@ async fn a_refused_connection_fails_one_request_and_leaves_the_rest_untried() {
     drop(server);
     tokio::task::yield_now().await;
     let driver = run(job(&name, 3)).await;
-    assert_eq!(driver.ends(), [failure(FailureKind::Connect), RequestEnd::Untried, RequestEnd::Untried]);
+    assert_eq!(
+        driver.ends(),
+        [
+            failure(FailureKind::Connect),
+            RequestEnd::Untried,
+            RequestEnd::Untried
+        ]
+    );
     assert_eq!(driver.last_report().connect_us, None);
 }
 
-/// Tasks enough that the runtime polls the test itself, like the stage loop, between two turns of a task.
+/// Tasks enough that the runtime polls the test itself, like the stage loop, between two turns of a
+/// task.
 fn crowd() -> tokio::task::JoinSet<()> {
     let mut crowd = tokio::task::JoinSet::new();
     for _ in 0..300 {
@@ -231,14 +291,26 @@ async fn requests_without_a_gap_find_the_connection_again_in_a_crowded_runtime()
     let driver = Driver::new(settings(), http_settings());
     let name = server.name();
     for index in 0..50 {
-        let answer = driver.http.perform(fetch(1, index, &name, &format!("{name}/{index}"))).await;
-        assert!(matches!(answer, Answer::Response { end: End::Response(_), .. }), "{index}: {answer:?}");
+        let answer = driver
+            .http
+            .perform(fetch(1, index, &name, &format!("{name}/{index}")))
+            .await;
+        assert!(
+            matches!(
+                answer,
+                Answer::Response {
+                    end: End::Response(_),
+                    ..
+                }
+            ),
+            "{index}: {answer:?}"
+        );
     }
     assert_eq!(server.accepted(), 1);
 }
 
-/// The peer is a blocking socket that no runtime has to look after: what it reads right after the answer was sent
-/// before it.
+/// The peer is a blocking socket that no runtime has to look after: what it reads right after the
+/// answer was sent before it.
 #[tokio::test]
 async fn the_socket_is_closed_when_the_close_is_answered() {
     let whole = ok(b"page");
@@ -259,15 +331,29 @@ async fn the_socket_is_closed_when_the_close_is_answered() {
         let mut limits = http_settings();
         limits.request_timeout = Duration::from_millis(200);
         let driver = Driver::new(settings(), limits);
-        let answer = driver.http.perform(fetch(1, 0, &server, &format!("{server}/"))).await;
-        let Answer::Response { end, .. } = answer else { panic!("{answer:?}") };
+        let answer = driver
+            .http
+            .perform(fetch(1, 0, &server, &format!("{server}/")))
+            .await;
+        let Answer::Response { end, .. } = answer else {
+            panic!("{answer:?}")
+        };
         assert_eq!(matches!(end, End::Response(_)), settles, "{end:?}");
         let stream: TcpStream = peer.join().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let job = JobId { scheduler: 0, epoch: 1, number: 1 };
+        let job = JobId {
+            scheduler: 0,
+            epoch: 1,
+            number: 1,
+        };
         driver.http.perform(Effect::Close { job }).await;
         let mut left = [0; 16];
-        assert_eq!((&stream).read(&mut left).expect("end of stream, not a wait"), 0);
+        assert_eq!(
+            (&stream)
+                .read(&mut left)
+                .expect("end of stream, not a wait"),
+            0
+        );
     }
 }
 

@@ -2,7 +2,11 @@
 //!
 //! `cargo test --release -p fetcher --test cost -- --ignored --nocapture`
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test of what waits"
+)]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;
@@ -30,12 +34,16 @@ async fn a_page_costs_little() {
     let jobs: usize = std::env::var("JOBS").map_or(400, |jobs| jobs.parse().unwrap());
     let (told, name) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-            let server = Server::answering(ok(&[b'x'; PAGE_BYTES])).await;
-            server.seen.lock().unwrap().counts_only = true;
-            told.send(server.name()).unwrap();
-            std::future::pending::<()>().await;
-        });
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(async {
+                let server = Server::answering(ok(&[b'x'; PAGE_BYTES])).await;
+                server.seen.lock().unwrap().counts_only = true;
+                told.send(server.name()).unwrap();
+                std::future::pending::<()>().await;
+            });
     });
     let server = name.recv().unwrap();
     for pages_per_job in [PAGES_PER_JOB, 1] {
@@ -45,12 +53,14 @@ async fn a_page_costs_little() {
         for _ in 0..jobs {
             driver.grant(job(&server, pages_per_job));
         }
-        let (begun, before) = (Instant::now(), cpu());
+        let begun = Instant::now();
+        let before = cpu();
         driver.run().await;
         let used = cpu() - before;
         assert_eq!(driver.n_pages, jobs * pages_per_job);
         println!(
-            "{} pages, {pages_per_job} on a connection: {:.1} us of processor time each, {:.1} us of time",
+            "{} pages, {pages_per_job} on a connection: {:.1} us of processor time each, {:.1} us \
+             of time",
             driver.n_pages,
             used.as_secs_f64() * 1e6 / driver.n_pages as f64,
             begun.elapsed().as_secs_f64() * 1e6 / driver.n_pages as f64,

@@ -1,7 +1,11 @@
-//! How heads of responses are read: as browsers read them, by the client's lenient switches, and what is lost with a field
-//! that is left out.
+//! How heads of responses are read: as browsers read them, by the client's lenient switches, and
+//! what is lost with a field that is left out.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test of what waits"
+)]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;
@@ -19,16 +23,34 @@ async fn answered(response: &[u8]) -> Driver {
 }
 
 fn head(lines: &[u8]) -> Vec<u8> {
-    [b"HTTP/1.1 200 OK\r\n", lines, b"Content-Length: 4\r\n\r\npage"].concat()
+    [
+        b"HTTP/1.1 200 OK\r\n",
+        lines,
+        b"Content-Length: 4\r\n\r\npage",
+    ]
+    .concat()
 }
 
 /// What a page with these lines in its head is passed on with, beside the length.
 async fn fields(lines: &[u8]) -> Vec<(String, Vec<u8>)> {
     let driver = answered(&head(lines)).await;
-    assert_eq!(driver.pages.len(), 1, "{:?} {}", driver.ends(), String::from_utf8_lossy(lines));
+    assert_eq!(
+        driver.pages.len(),
+        1,
+        "{:?} {}",
+        driver.ends(),
+        String::from_utf8_lossy(lines)
+    );
     let page = &driver.pages[0];
-    assert_eq!((page.body.as_slice(), page.truncated), (b"page".as_slice(), None));
-    page.headers.iter().filter(|(name, _)| name != "content-length").cloned().collect()
+    assert_eq!(
+        (page.body.as_slice(), page.truncated),
+        (b"page".as_slice(), None)
+    );
+    page.headers
+        .iter()
+        .filter(|(name, _)| name != "content-length")
+        .cloned()
+        .collect()
 }
 
 #[tokio::test]
@@ -45,7 +67,11 @@ async fn folds_become_spaces_before_anybody_sees_them() {
         ("X:\r\n \r\n", ""),
         ("X: a\r\n \u{e9}\r\n", "a \u{e9}"),
     ] {
-        assert_eq!(fields(lines.as_bytes()).await, [("x".to_owned(), value.as_bytes().to_vec())], "{lines:?}");
+        assert_eq!(
+            fields(lines.as_bytes()).await,
+            [("x".to_owned(), value.as_bytes().to_vec())],
+            "{lines:?}"
+        );
     }
 }
 
@@ -63,7 +89,11 @@ async fn a_line_that_is_no_field_costs_no_other() {
         // A fold of nothing (RFC 9112, section 2.2).
         " X: b\r\nY: 1\r\n",
     ] {
-        assert_eq!(fields(lines.as_bytes()).await, std::slice::from_ref(&kept), "{lines:?}");
+        assert_eq!(
+            fields(lines.as_bytes()).await,
+            std::slice::from_ref(&kept),
+            "{lines:?}"
+        );
     }
 }
 
@@ -71,7 +101,11 @@ async fn a_line_that_is_no_field_costs_no_other() {
 async fn spaces_before_a_colon_are_dropped() {
     // RFC 9112, section 5.1.
     for lines in ["Y : 1\r\n", "Y \t:1\r\n", "Y\t: 1\r\n"] {
-        assert_eq!(fields(lines.as_bytes()).await, [("y".to_owned(), b"1".to_vec())], "{lines:?}");
+        assert_eq!(
+            fields(lines.as_bytes()).await,
+            [("y".to_owned(), b"1".to_vec())],
+            "{lines:?}"
+        );
     }
     let driver = answered(b"HTTP/1.1 200 OK\r\nContent-Length : 4\r\n\r\npage and more").await;
     assert_eq!(driver.pages[0].body, b"page");
@@ -80,7 +114,10 @@ async fn spaces_before_a_colon_are_dropped() {
 #[tokio::test]
 async fn a_field_with_a_control_character_is_lost_with_all_its_folds() {
     let kept = ("y".to_owned(), b"1".to_vec());
-    for control in (1..=0x1F).filter(|byte| !b"\t\n\r".contains(byte)).chain([0x7F]) {
+    for control in (1..=0x1F)
+        .filter(|byte| !b"\t\n\r".contains(byte))
+        .chain([0x7F])
+    {
         for lines in [
             [b"X: a", [control].as_slice(), b"b\r\nY: 1\r\n"].concat(),
             [b"X: ", [control].as_slice(), b"\r\nY: 1\r\n"].concat(),
@@ -88,11 +125,19 @@ async fn a_field_with_a_control_character_is_lost_with_all_its_folds() {
             [b"X: a\r\n b", [control].as_slice(), b"\r\n c\r\nY: 1\r\n"].concat(),
             [b"X: ", [control].as_slice(), b"a\r\n b\r\nY: 1\r\n"].concat(),
         ] {
-            assert_eq!(fields(&lines).await, std::slice::from_ref(&kept), "{:?}", String::from_utf8_lossy(&lines));
+            assert_eq!(
+                fields(&lines).await,
+                std::slice::from_ref(&kept),
+                "{:?}",
+                String::from_utf8_lossy(&lines)
+            );
         }
     }
     // A tab is none, nor are bytes outside ASCII.
-    assert_eq!(fields(b"Y: 1\t\xFF\x80\r\n").await, [("y".to_owned(), b"1\t\xFF\x80".to_vec())]);
+    assert_eq!(
+        fields(b"Y: 1\t\xFF\x80\r\n").await,
+        [("y".to_owned(), b"1\t\xFF\x80".to_vec())]
+    );
 }
 
 #[tokio::test]
@@ -109,26 +154,62 @@ async fn what_no_two_browsers_read_alike_is_no_http() {
         b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
     ] {
         let driver = answered(response).await;
-        assert_eq!(driver.ends(), [failure(FailureKind::Protocol)], "{:?}", String::from_utf8_lossy(response));
+        assert_eq!(
+            driver.ends(),
+            [failure(FailureKind::Protocol)],
+            "{:?}",
+            String::from_utf8_lossy(response)
+        );
     }
 }
 
 #[tokio::test]
 async fn the_rules_of_a_server_with_a_faulty_head_are_read() {
     let rules = b"User-agent: *\nDisallow: /no\n";
-    for lines in ["X: a\r\n b\r\n", "X : a\r\n", "no field\r\n", "X: a\u{1}b\r\n", "X Y: a\r\n"] {
-        let head = format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: {}\r\n\r\n", rules.len());
+    for lines in [
+        "X: a\r\n b\r\n",
+        "X : a\r\n",
+        "no field\r\n",
+        "X: a\u{1}b\r\n",
+        "X Y: a\r\n",
+    ] {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\n{lines}Content-Length: {}\r\n\r\n",
+            rules.len()
+        );
         let server = Server::answering([head.as_bytes(), rules].concat()).await;
-        let driver = run(Job { kind: JobKind::Robots, ..job(&server.name(), 1) }).await;
-        assert_eq!(driver.last_report().robots.as_ref().unwrap().body, rules, "{lines:?}");
+        let driver = run(Job {
+            kind: JobKind::Robots,
+            ..job(&server.name(), 1)
+        })
+        .await;
+        assert_eq!(
+            driver.last_report().robots.as_ref().unwrap().body,
+            rules,
+            "{lines:?}"
+        );
     }
     // The Location of a robots.txt that is elsewhere, on two lines and beside an empty one.
     let server = Server::answering(
-        b"HTTP/1.1 301 Moved\r\nLocation:\r\nLocation:\r\n /r\xE9.txt\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        b"HTTP/1.1 301 Moved\r\nLocation:\r\nLocation:\r\n /r\xE9.txt\r\nContent-Length: 0\r\n\r\n"
+            .to_vec(),
     )
     .await;
-    let driver = run(Job { kind: JobKind::Robots, ..job(&server.name(), 1) }).await;
-    assert_eq!(driver.last_report().robots.as_ref().unwrap().location.as_deref(), Some("/r%E9.txt"));
+    let driver = run(Job {
+        kind: JobKind::Robots,
+        ..job(&server.name(), 1)
+    })
+    .await;
+    assert_eq!(
+        driver
+            .last_report()
+            .robots
+            .as_ref()
+            .unwrap()
+            .location
+            .as_deref(),
+        Some("/r%E9.txt")
+    );
 }
 
 fn lacks(end: &RequestEnd) -> Option<Lack> {
@@ -163,20 +244,34 @@ async fn a_redirect_that_leads_nowhere_says_so() {
 
 #[tokio::test]
 async fn a_body_that_does_not_end_because_its_length_was_lost_says_so() {
-    let impatient = HttpSettings { request_timeout: Duration::from_millis(300), ..http_settings() };
+    let impatient = HttpSettings {
+        request_timeout: Duration::from_millis(300),
+        ..http_settings()
+    };
     let stalled = |head: &'static str, body: Vec<u8>| {
         let response = [head.as_bytes(), &body].concat();
         let impatient = impatient.clone();
         async move {
             let server = Server::answering(response).await;
-            run_with(job(&server.name(), 2), settings(), impatient).await.ends()
+            run_with(job(&server.name(), 2), settings(), impatient)
+                .await
+                .ends()
         }
     };
     let lost = "HTTP/1.1 200 OK\r\nContent-Length: 20000\u{1}\r\n\r\n";
     let said = "HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n";
-    assert_eq!(stalled(lost, Vec::new()).await[0], failure(FailureKind::NoLength));
-    assert_eq!(stalled(said, Vec::new()).await[0], failure(FailureKind::Timeout));
-    assert_eq!(lacks(&stalled(lost, vec![b'x'; 20_000]).await[0]), Some(Lack::Length));
+    assert_eq!(
+        stalled(lost, Vec::new()).await[0],
+        failure(FailureKind::NoLength)
+    );
+    assert_eq!(
+        stalled(said, Vec::new()).await[0],
+        failure(FailureKind::Timeout)
+    );
+    assert_eq!(
+        lacks(&stalled(lost, vec![b'x'; 20_000]).await[0]),
+        Some(Lack::Length)
+    );
     assert_eq!(lacks(&stalled(said, vec![b'x'; 20_000]).await[0]), None);
     // It is cut by us.
     let mut small = settings();

@@ -1,6 +1,10 @@
 //! Servers that choose HTTP/2 and do not speak it, or not for every request.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test of what waits"
+)]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;
@@ -67,7 +71,10 @@ const H1: &str = "http/1.1";
 impl Server {
     async fn start(over_http2: Http2, over_http11: Http11) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let name = format!("https://crawl.invalid:{}", listener.local_addr().unwrap().port());
+        let name = format!(
+            "https://crawl.invalid:{}",
+            listener.local_addr().unwrap().port()
+        );
         let acceptor = acceptor(over_http11);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let noted = seen.clone();
@@ -86,7 +93,10 @@ impl Server {
                     if let Ok(stream) = acceptor.accept(stream).await {
                         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(H2.as_bytes());
                         let protocol = if is_http2 { H2 } else { H1 };
-                        seen.lock().unwrap().connections.push((protocol, Instant::now()));
+                        seen.lock()
+                            .unwrap()
+                            .connections
+                            .push((protocol, Instant::now()));
                         match is_http2 {
                             true => drop(serve_http2(stream, over_http2, &seen).await),
                             false => drop(serve_http11(stream, over_http11, &seen).await),
@@ -100,11 +110,23 @@ impl Server {
     }
 
     fn protocols(&self) -> Vec<&'static str> {
-        self.seen.lock().unwrap().connections.iter().map(|(protocol, _)| *protocol).collect()
+        self.seen
+            .lock()
+            .unwrap()
+            .connections
+            .iter()
+            .map(|(protocol, _)| *protocol)
+            .collect()
     }
 
     fn requests(&self) -> Vec<&'static str> {
-        self.seen.lock().unwrap().requests.iter().map(|(protocol, _)| *protocol).collect()
+        self.seen
+            .lock()
+            .unwrap()
+            .requests
+            .iter()
+            .map(|(protocol, _)| *protocol)
+            .collect()
     }
 }
 
@@ -128,7 +150,11 @@ fn acceptor(over_http11: Http11) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-async fn serve_http11(mut stream: TlsStream<TcpStream>, does: Http11, seen: &Mutex<Seen>) -> std::io::Result<()> {
+async fn serve_http11(
+    mut stream: TlsStream<TcpStream>,
+    does: Http11,
+    seen: &Mutex<Seen>,
+) -> std::io::Result<()> {
     let mut head = Vec::new();
     loop {
         while !head.ends_with(b"\r\n\r\n") {
@@ -139,7 +165,9 @@ async fn serve_http11(mut stream: TlsStream<TcpStream>, does: Http11, seen: &Mut
         if does == Http11::Closes {
             return Ok(());
         }
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nolder").await?;
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nolder")
+            .await?;
     }
 }
 
@@ -155,11 +183,21 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 fn go_away(last_stream: u32, reason: h2::Reason) -> Vec<u8> {
-    frame(GOAWAY, 0, 0, &[last_stream.to_be_bytes(), u32::from(reason).to_be_bytes()].concat())
+    frame(
+        GOAWAY,
+        0,
+        0,
+        &[last_stream.to_be_bytes(), u32::from(reason).to_be_bytes()].concat(),
+    )
 }
 
-/// Answers requests by a bare 200, until it does what it is told. Frames by hand, as a server's library takes every request.
-async fn serve_http2(mut stream: TlsStream<TcpStream>, does: Http2, seen: &Mutex<Seen>) -> std::io::Result<()> {
+/// Answers requests by a bare 200, until it does what it is told. Frames by hand, as a server's
+/// library takes every request.
+async fn serve_http2(
+    mut stream: TlsStream<TcpStream>,
+    does: Http2,
+    seen: &Mutex<Seen>,
+) -> std::io::Result<()> {
     match does {
         Http2::Closes { at_once: true } => return Ok(()),
         Http2::Garbage(bytes) => stream.write_all(bytes).await?,
@@ -189,7 +227,9 @@ async fn serve_http2(mut stream: TlsStream<TcpStream>, does: Http2, seen: &Mutex
         seen.lock().unwrap().requests.push((H2, Instant::now()));
         match does {
             Http2::Reset(reason, after) if answered >= after => {
-                stream.write_all(&frame(RST_STREAM, 0, id, &u32::from(reason).to_be_bytes())).await?;
+                stream
+                    .write_all(&frame(RST_STREAM, 0, id, &u32::from(reason).to_be_bytes()))
+                    .await?;
             }
             Http2::GoesAway(reason, after) if answered >= after => {
                 stream.write_all(&go_away(last_stream, reason)).await?;
@@ -209,13 +249,16 @@ async fn serve_http2(mut stream: TlsStream<TcpStream>, does: Http2, seen: &Mutex
 }
 
 fn trusting() -> HttpSettings {
-    HttpSettings { accept_invalid_certificates: true, ..http_settings() }
+    HttpSettings {
+        accept_invalid_certificates: true,
+        ..http_settings()
+    }
 }
 
 const GAP: Duration = Duration::from_millis(100);
 
-/// Goal: what HTTP/2 cannot bring, HTTP/1.1 does, by one connection after the other (P1), with the gap between any two
-/// contacts (P2), and the rest of the job follows there.
+/// Goal: what HTTP/2 cannot bring, HTTP/1.1 does, by one connection after the other (P1), with the
+/// gap between any two contacts (P2), and the rest of the job follows there.
 #[tokio::test]
 async fn what_fails_over_http2_is_fetched_over_http11() {
     let required = h2::Reason::HTTP_1_1_REQUIRED;
@@ -227,7 +270,9 @@ async fn what_fails_over_http2_is_fetched_over_http11() {
         Http2::GoesAway(h2::Reason::PROTOCOL_ERROR, 0),
         Http2::GoesAway(h2::Reason::INADEQUATE_SECURITY, 0),
         Http2::IsAway(h2::Reason::INTERNAL_ERROR),
-        Http2::Garbage(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+        Http2::Garbage(
+            b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        ),
         Http2::Garbage(&[0xff; 64]),
         Http2::Closes { at_once: true },
         Http2::Closes { at_once: false },
@@ -238,26 +283,49 @@ async fn what_fails_over_http2_is_fetched_over_http11() {
         three.gap_ms = GAP.as_millis() as u64;
         let driver = run_with(three, settings(), trusting()).await;
         assert_eq!(driver.pages.len(), 3, "{fault:?}: {:?}", driver.ends());
-        assert!(driver.pages.iter().all(|page| page.body == b"older" && page.http_version == HttpVersion::Http11));
+        assert!(
+            driver
+                .pages
+                .iter()
+                .all(|page| page.body == b"older" && page.http_version == HttpVersion::Http11)
+        );
         assert_eq!(server.protocols(), [H2, H1], "{fault:?}");
         let seen = server.seen.lock().unwrap();
         assert_eq!(seen.open_max, 1, "{fault:?}: P1");
         let contacts: Vec<Instant> = seen.requests.iter().map(|(_, at)| *at).collect();
-        assert!(contacts.windows(2).all(|pair| pair[1] - pair[0] >= GAP), "{fault:?}: P2");
-        assert!(seen.connections[1].1 - seen.connections[0].1 >= GAP, "{fault:?}: P2");
+        assert!(
+            contacts.windows(2).all(|pair| pair[1] - pair[0] >= GAP),
+            "{fault:?}: P2"
+        );
+        assert!(
+            seen.connections[1].1 - seen.connections[0].1 >= GAP,
+            "{fault:?}: P2"
+        );
         assert_eq!(driver.count("http11_fallbacks_total"), 1);
-        assert_eq!(driver.reports.iter().filter(|report| report.last).count(), 1);
+        assert_eq!(
+            driver.reports.iter().filter(|report| report.last).count(),
+            1
+        );
     }
 }
 
 #[tokio::test]
 async fn a_server_that_wants_http11_for_a_later_request_gets_it() {
-    for fault in [Http2::Reset(h2::Reason::HTTP_1_1_REQUIRED, 1), Http2::GoesAway(h2::Reason::HTTP_1_1_REQUIRED, 1)] {
+    for fault in [
+        Http2::Reset(h2::Reason::HTTP_1_1_REQUIRED, 1),
+        Http2::GoesAway(h2::Reason::HTTP_1_1_REQUIRED, 1),
+    ] {
         let server = Server::start(fault, Http11::Answers).await;
         let driver = run_with(job(&server.name, 4), settings(), trusting()).await;
-        let versions: Vec<HttpVersion> = driver.pages.iter().map(|page| page.http_version).collect();
+        let versions: Vec<HttpVersion> =
+            driver.pages.iter().map(|page| page.http_version).collect();
         let older = HttpVersion::Http11;
-        assert_eq!(versions, [HttpVersion::Http2, older, older, older], "{fault:?}: {:?}", driver.ends());
+        assert_eq!(
+            versions,
+            [HttpVersion::Http2, older, older, older],
+            "{fault:?}: {:?}",
+            driver.ends()
+        );
         assert_eq!(server.requests(), [H2, H2, H1, H1, H1], "{fault:?}");
         assert_eq!(server.seen.lock().unwrap().open_max, 1);
         assert_eq!(driver.last_report().requests, 4);
@@ -266,30 +334,55 @@ async fn a_server_that_wants_http11_for_a_later_request_gets_it() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_after_it_brought_something_says_nothing_of_http2() {
-    for fault in [Http2::Reset(h2::Reason::INTERNAL_ERROR, 1), Http2::GoesAway(h2::Reason::PROTOCOL_ERROR, 1)] {
+    for fault in [
+        Http2::Reset(h2::Reason::INTERNAL_ERROR, 1),
+        Http2::GoesAway(h2::Reason::PROTOCOL_ERROR, 1),
+    ] {
         let server = Server::start(fault, Http11::Answers).await;
         let driver = run_with(job(&server.name, 3), settings(), trusting()).await;
         assert!(is_response(&driver.ends()[0]));
-        assert_eq!(driver.ends()[1..], [failure(FailureKind::Reset), RequestEnd::Untried], "{fault:?}");
+        assert_eq!(
+            driver.ends()[1..],
+            [failure(FailureKind::Reset), RequestEnd::Untried],
+            "{fault:?}"
+        );
         assert_eq!(server.protocols(), [H2]);
     }
 }
 
-/// A server that is slow, one that is asked too much, and one that did not look at the request: to ask again at once would
-/// be the wrong answer to each.
+/// A server that is slow, one that is asked too much, and one that did not look at the request: to
+/// ask again at once would be the wrong answer to each.
 #[tokio::test]
 async fn what_is_no_fault_of_http2_is_not_tried_over_http11() {
     let cases = [
         (Http2::Silent, failure(FailureKind::Timeout)),
-        (Http2::Reset(h2::Reason::ENHANCE_YOUR_CALM, 0), failure(FailureKind::Reset)),
-        (Http2::GoesAway(h2::Reason::ENHANCE_YOUR_CALM, 0), failure(FailureKind::Reset)),
-        (Http2::Reset(h2::Reason::REFUSED_STREAM, 0), RequestEnd::Untried),
-        (Http2::GoesAway(h2::Reason::NO_ERROR, 0), RequestEnd::Untried),
+        (
+            Http2::Reset(h2::Reason::ENHANCE_YOUR_CALM, 0),
+            failure(FailureKind::Reset),
+        ),
+        (
+            Http2::GoesAway(h2::Reason::ENHANCE_YOUR_CALM, 0),
+            failure(FailureKind::Reset),
+        ),
+        (
+            Http2::Reset(h2::Reason::REFUSED_STREAM, 0),
+            RequestEnd::Untried,
+        ),
+        (
+            Http2::GoesAway(h2::Reason::NO_ERROR, 0),
+            RequestEnd::Untried,
+        ),
     ];
     for (behaviour, end) in cases {
         let server = Server::start(behaviour, Http11::Answers).await;
-        let hasty = HttpSettings { first_byte_timeout: Duration::from_millis(300), ..trusting() };
-        let settings = Settings { past: Past::Successful, ..settings() };
+        let hasty = HttpSettings {
+            first_byte_timeout: Duration::from_millis(300),
+            ..trusting()
+        };
+        let settings = Settings {
+            past: Past::Successful,
+            ..settings()
+        };
         let driver = run_with(job(&server.name, 2), settings, hasty).await;
         assert_eq!(driver.ends(), [end, RequestEnd::Untried], "{behaviour:?}");
         assert_eq!(server.protocols(), [H2], "{behaviour:?}");
@@ -298,18 +391,37 @@ async fn what_is_no_fault_of_http2_is_not_tried_over_http11() {
 
 #[tokio::test]
 async fn an_answer_that_has_no_content_is_whole_although_its_stream_is_left_open() {
-    // Numbers 9 and 11 of the static table; beside number 8, `:status`, a value of three bytes (RFC 7541, section 6.2.2).
-    let answers: [(u16, &'static [u8]); 3] = [(204, b"\x89"), (304, b"\x8b"), (205, b"\x08\x03205")];
+    // Numbers 9 and 11 of the static table; beside number 8, `:status`, a value of three bytes (RFC
+    // 7541, section 6.2.2).
+    let answers: [(u16, &'static [u8]); 3] =
+        [(204, b"\x89"), (304, b"\x8b"), (205, b"\x08\x03205")];
     for (status, headers) in answers {
         let server = Server::start(Http2::LeavesOpen(headers), Http11::Answers).await;
         let begun = Instant::now();
         let driver = run_with(job(&server.name, 3), settings(), trusting()).await;
-        assert!(driver.ends().iter().all(is_response), "{status}: {:?}", driver.ends());
+        assert!(
+            driver.ends().iter().all(is_response),
+            "{status}: {:?}",
+            driver.ends()
+        );
         assert_eq!(driver.pages.len(), 3);
-        assert!(driver.pages.iter().all(|page| page.status == status && page.body.is_empty()));
+        assert!(
+            driver
+                .pages
+                .iter()
+                .all(|page| page.status == status && page.body.is_empty())
+        );
         assert!(driver.pages.iter().all(|page| page.truncated.is_none()));
-        assert_eq!((server.protocols(), server.requests()), (vec![H2], vec![H2; 3]), "{status}");
-        assert!(begun.elapsed() < Duration::from_secs(1), "{status}: {:?}", begun.elapsed());
+        assert_eq!(
+            (server.protocols(), server.requests()),
+            (vec![H2], vec![H2; 3]),
+            "{status}"
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(1),
+            "{status}: {:?}",
+            begun.elapsed()
+        );
     }
 }
 
@@ -321,7 +433,11 @@ async fn a_server_that_is_broken_over_http11_too_ends_as_failed_and_is_tried_ove
         let mut driver = Driver::new(settings(), trusting());
         driver.grant(job(&server.name, 2));
         driver.run().await;
-        assert_eq!(driver.ends(), [failure(FailureKind::Reset), RequestEnd::Untried], "{over_http11:?}");
+        assert_eq!(
+            driver.ends(),
+            [failure(FailureKind::Reset), RequestEnd::Untried],
+            "{over_http11:?}"
+        );
         assert_eq!(server.protocols(), protocols);
         driver.grant(job(&server.name, 2));
         driver.run().await;

@@ -1,6 +1,10 @@
 //! What open connections take of memory. A file of its own: what is measured is the process.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test of what waits"
+)]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;
@@ -29,10 +33,15 @@ fn resident_bytes() -> u64 {
 async fn two_thousand_connections_take_less_than_250_megabytes() {
     // Both ends are here.
     let room = fetcher::files::allow(2 * CONNECTIONS as u32);
-    assert_eq!(room, 2 * CONNECTIONS as u32, "the test needs 4,200 open files");
+    assert_eq!(
+        room,
+        2 * CONNECTIONS as u32,
+        "the test needs 4,200 open files"
+    );
     let server = Server::start(|mut peer| async move {
         peer.request().await;
-        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n").await;
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            .await;
         peer.send(vec![b'x'; 17_000]).await;
         peer.hang().await;
     })
@@ -41,8 +50,15 @@ async fn two_thousand_connections_take_less_than_250_megabytes() {
     let mut many = settings();
     many.connections = CONNECTIONS as u32;
     let minute = Duration::from_secs(60);
-    let patient = HttpSettings { connect_timeout: minute, request_timeout: minute, ..http_settings() };
-    let patient = HttpSettings { first_byte_timeout: minute, ..patient };
+    let patient = HttpSettings {
+        connect_timeout: minute,
+        request_timeout: minute,
+        ..http_settings()
+    };
+    let patient = HttpSettings {
+        first_byte_timeout: minute,
+        ..patient
+    };
     let before = resident_bytes();
     let mut driver = Driver::new(many, patient);
     for _ in 0..CONNECTIONS {

@@ -1,10 +1,11 @@
-//! Batches of URLs, each of one partition, that wait for company; and the counts of dropped URLs that ride in them.
+//! Batches of URLs, each of one partition, that wait for company; and the counts of dropped URLs
+//! that ride in them.
 //!
-//! In: URLs that pass, and those that go no further. Out: batches for their streams, and the end of each input when all
-//! of it has left.
+//! In: URLs that pass, and those that go no further. Out: batches for their streams, and the end of
+//! each input when all of it has left.
 //!
-//! Invariant: every URL of an input is in a batch or in a count, and both leave in messages that the input causes. The
-//! input is finished only then (P3).
+//! Invariant: every URL of an input is in a batch or in a count, and both leave in messages that
+//! the input causes. The input is finished only then (P3).
 
 use crate::effect::Effect;
 use foldhash::{HashMap, HashMapExt as _};
@@ -17,8 +18,8 @@ use rhumb_wire::topology::Token;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A batch with this many bytes is flushed even when it holds fewer URLs than it may: a message stays far below
-/// `broker.max_payload`, however long the URLs are.
+/// A batch with this many bytes is flushed even when it holds fewer URLs than it may: a message
+/// stays far below `broker.max_payload`, however long the URLs are.
 pub(crate) const BATCH_BYTES_MAX: usize = 512 << 10;
 
 /// The batch of a partition that waits for company.
@@ -55,7 +56,8 @@ pub(crate) struct Batches {
     directory: Directory,
     /// The pending batch of each partition.
     pending: Vec<Pending>,
-    /// When pending batches are due, in order; an entry whose batch has left meanwhile means nothing.
+    /// When pending batches are due, in order; an entry whose batch has left meanwhile means
+    /// nothing.
     due: VecDeque<(Timestamp, u16)>,
     dropped: Dropped,
     /// Batches on their way to their stream, by number, with the fingerprints of their URLs.
@@ -67,9 +69,14 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Creates batches for the partitions of `directory`, numbered from `number` on. Each holds at most `urls_max` URLs and
-    /// waits at most `linger` for more.
-    pub(crate) fn new(directory: Directory, urls_max: usize, linger: Duration, number: u64) -> Self {
+    /// Creates batches for the partitions of `directory`, numbered from `number` on. Each holds at
+    /// most `urls_max` URLs and waits at most `linger` for more.
+    pub(crate) fn new(
+        directory: Directory,
+        urls_max: usize,
+        linger: Duration,
+        number: u64,
+    ) -> Self {
         Batches {
             urls_max,
             linger,
@@ -85,9 +92,13 @@ impl Batches {
         }
     }
 
-    /// Partitions were split. A batch that waits for one of them leaves for it: its owner passes on what is not its own.
+    /// Partitions were split. A batch that waits for one of them leaves for it: its owner passes on
+    /// what is not its own.
     pub(crate) fn divided_by(&mut self, directory: Directory) {
-        self.pending.resize_with(usize::from(directory.ids()).max(self.pending.len()), Pending::default);
+        self.pending.resize_with(
+            usize::from(directory.ids()).max(self.pending.len()),
+            Pending::default,
+        );
         self.directory = directory;
     }
 
@@ -120,7 +131,10 @@ impl Batches {
     }
 
     /// Puts a URL of the input into the batch of its partition.
-    #[expect(clippy::too_many_arguments, reason = "a URL with all that belongs to it")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a URL with all that belongs to it"
+    )]
     pub(crate) fn append(
         &mut self,
         now: Timestamp,
@@ -144,7 +158,10 @@ impl Batches {
         }
         pending.fingerprints.push(fingerprint);
         pending.batch.urls.push(url);
-        pending.batch.origin_of.push(pending.batch.origins.len() as u32 - 1);
+        pending
+            .batch
+            .origin_of
+            .push(pending.batch.origins.len() as u32 - 1);
         pending.bytes += url.len();
         self.urls += 1;
         if pending.batch.urls.len() >= self.urls_max || pending.bytes >= BATCH_BYTES_MAX {
@@ -153,7 +170,12 @@ impl Batches {
     }
 
     /// A URL of the input goes no further. Returns the counts, for the caller to count it.
-    pub(crate) fn dropped(&mut self, now: Timestamp, ticket: Ticket, found: &FoundUrls) -> &mut Dropped {
+    pub(crate) fn dropped(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        found: &FoundUrls,
+    ) -> &mut Dropped {
         if self.dropped.causes.is_empty() {
             self.dropped.due = now + self.linger;
             self.dropped.partition = self.partition_of(host_of(&found.origin.page));
@@ -169,7 +191,12 @@ impl Batches {
     /// Publishes the batch of a partition with the counts of what was dropped since the last one.
     fn flush(&mut self, partition: u16, out: &mut Output<Effect>) {
         let pending = std::mem::take(&mut self.pending[usize::from(partition)]);
-        let Pending { mut batch, causes: mut leaving, fingerprints, .. } = pending;
+        let Pending {
+            mut batch,
+            causes: mut leaving,
+            fingerprints,
+            ..
+        } = pending;
         self.urls -= batch.urls.len() as u64;
         let dropped = std::mem::take(&mut self.dropped);
         batch.filtered = dropped.filtered;

@@ -1,14 +1,16 @@
-//! Boosts: what links are worth to URLs that were found before. They are added up by URL until they matter, and then go to
-//! the scheduler of the URL's partition.
+//! Boosts: what links are worth to URLs that were found before. They are added up by URL until they
+//! matter, and then go to the scheduler of the URL's partition.
 //!
 //! In: every link that passes the filters, sketches of pages. Out: [`Boosts`](Message) messages.
 //!
-//! The first link of a URL goes on with the URL itself. What later links bring is sent when it has reached [`MATTERS`] of what
-//! went before, so that a URL with many links is lifted as often as its value grows by half, not with each link.
+//! The first link of a URL goes on with the URL itself. What later links bring is sent when it has
+//! reached [`MATTERS`] of what went before, so that a URL with many links is lifted as often as its
+//! value grows by half, not with each link.
 //!
-//! Invariants: memory is bounded; of the links that came, a URL is given no more than they were worth. It is given less
-//! where it was forgotten meanwhile, or its first link came to another instance, and more where a message came twice or a page
-//! is crawled again: nothing depends on it but the order.
+//! Invariants: memory is bounded; of the links that came, a URL is given no more than they were
+//! worth. It is given less where it was forgotten meanwhile, or its first link came to another
+//! instance, and more where a message came twice or a page is crawled again: nothing depends on it
+//! but the order.
 //!
 //! Sources: Abiteboul, Preda and Cobena 2003 (OPIC); Cho, Garcia-Molina and Page 1998 (backlinks).
 
@@ -26,16 +28,19 @@ use std::time::Duration;
 const MATTERS: f32 = 0.5;
 /// The sum of a URL that gives way is sent when it is this large beside it.
 const MATTERS_AT_LAST: f32 = 0.25;
-/// So many links from one registered domain count in full. Each further one counts the less, the more came before it; those
-/// behind the 255th count nothing.
+/// So many links from one registered domain count in full. Each further one counts the less, the
+/// more came before it; those behind the 255th count nothing.
 const UNDAMPED: f32 = 32.0;
 /// URLs of one bucket: the one that was met longest ago gives way.
 const WAYS: usize = 4;
-/// Boosts of one message. More of a partition within [`LINGER`] are dropped: schedulers have other work.
+/// Boosts of one message. More of a partition within [`LINGER`] are dropped: schedulers have other
+/// work.
 const BATCH: usize = 100;
-/// Sketches of one message. More of a partition within [`SKETCH_LINGER`] are dropped: a part of them is enough.
+/// Sketches of one message. More of a partition within [`SKETCH_LINGER`] are dropped: a part of
+/// them is enough.
 const SKETCHES: usize = 200;
-/// How long a boost waits for others. Boosts that come a twentieth of a crawl later bring a fifth less (docs/laboratory.md).
+/// How long a boost waits for others. Boosts that come a twentieth of a crawl later bring a fifth
+/// less (docs/laboratory.md).
 const LINGER: Duration = Duration::from_millis(50);
 /// How long a sketch does. Nobody is in a hurry for it.
 const SKETCH_LINGER: Duration = Duration::from_secs(5);
@@ -68,12 +73,23 @@ struct Known {
 impl Known {
     fn of([url, host, values, sources]: Row) -> Self {
         let [sent, sum] = [(values >> 32) as u32, values as u32].map(f32::from_bits);
-        Known { url, host, sent, sum, sources: (sources != CASH).then_some(Sources(sources)) }
+        Known {
+            url,
+            host,
+            sent,
+            sum,
+            sources: (sources != CASH).then_some(Sources(sources)),
+        }
     }
 
     fn row(self) -> Row {
         let values = u64::from(self.sent.to_bits()) << 32 | u64::from(self.sum.to_bits());
-        [self.url, self.host, values, self.sources.map_or(CASH, |sources| sources.0)]
+        [
+            self.url,
+            self.host,
+            values,
+            self.sources.map_or(CASH, |sources| sources.0),
+        ]
     }
 
     /// What is to be sent, if it is this large beside what was sent. It counts as sent.
@@ -82,13 +98,18 @@ impl Known {
         matters.then(|| {
             let worth = Quality::new(std::mem::take(&mut self.sum)).unwrap_or_default();
             self.sent += worth.get();
-            Boost { host: self.host, url: self.url, worth, is_cash: self.sources.is_none() }
+            Boost {
+                host: self.host,
+                url: self.url,
+                worth,
+                is_cash: self.sources.is_none(),
+            }
         })
     }
 }
 
-/// Four domains that linked, each by 8 bits of its hash and with the number of its links, up to 255: the last one in the lowest
-/// bits (Space-Saving: Metwally, Agrawal and El Abbadi 2005).
+/// Four domains that linked, each by 8 bits of its hash and with the number of its links, up to
+/// 255: the last one in the lowest bits (Space-Saving: Metwally, Agrawal and El Abbadi 2005).
 #[derive(Clone, Copy, Default)]
 struct Sources(u64);
 
@@ -98,11 +119,24 @@ impl Sources {
         let hash = domain as u8;
         let all = self.0.to_le_bytes();
         let places = all.chunks_exact(2).map(|place| (place[0], place[1]));
-        let met = places.clone().position(|(of, links)| of == hash && links > 0);
-        // A new one takes the place of the one with fewest links, and its number: several in turn count as one.
-        let place = met.or_else(|| (0..).zip(places.clone()).min_by_key(|(_, (_, links))| *links).map(|(at, _)| at));
-        let before = place.and_then(|at| places.clone().nth(at)).map_or(0, |(_, links)| links);
-        let others = places.enumerate().filter(|(at, _)| Some(*at) != place).map(|(_, of)| of);
+        let met = places
+            .clone()
+            .position(|(of, links)| of == hash && links > 0);
+        // A new one takes the place of the one with fewest links, and its number: several in turn
+        // count as one.
+        let place = met.or_else(|| {
+            (0..)
+                .zip(places.clone())
+                .min_by_key(|(_, (_, links))| *links)
+                .map(|(at, _)| at)
+        });
+        let before = place
+            .and_then(|at| places.clone().nth(at))
+            .map_or(0, |(_, links)| links);
+        let others = places
+            .enumerate()
+            .filter(|(at, _)| Some(*at) != place)
+            .map(|(_, of)| of);
         let mut next = [0; 8];
         let first = std::iter::once((hash, before.saturating_add(1)));
         for (to, (of, links)) in next.chunks_exact_mut(2).zip(first.chain(others)) {
@@ -120,7 +154,11 @@ fn bucket_of(url: u64, buckets: usize) -> usize {
 
 /// What is left of the worth of a link before which so many came from its domain.
 fn damping(before: u8) -> f32 {
-    if before == u8::MAX { 0.0 } else { (UNDAMPED / (f32::from(before) + 1.0)).min(1.0) }
+    if before == u8::MAX {
+        0.0
+    } else {
+        (UNDAMPED / (f32::from(before) + 1.0)).min(1.0)
+    }
 }
 
 /// A URL that a link leads to.
@@ -157,7 +195,10 @@ impl Boosts {
     pub(crate) fn new(bytes_max: u64) -> Self {
         // Half as many are held beside them while they become twice as many.
         let most = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<Bucket>() * 2 / 3;
-        let buckets_max = (0..).map(|times| BUCKETS_AT_FIRST << times).take_while(|buckets| *buckets <= most).last();
+        let buckets_max = (0..)
+            .map(|times| BUCKETS_AT_FIRST << times)
+            .take_while(|buckets| *buckets <= most)
+            .last();
         let buckets_max = buckets_max.unwrap_or(1);
         Boosts {
             buckets: Vec::new(),
@@ -179,9 +220,15 @@ impl Boosts {
 
     /// Makes room for more URLs.
     fn grow(&mut self) {
-        let buckets = (2 * self.buckets.len()).max(BUCKETS_AT_FIRST).min(self.buckets_max);
+        let buckets = (2 * self.buckets.len())
+            .max(BUCKETS_AT_FIRST)
+            .min(self.buckets_max);
         let before = std::mem::replace(&mut self.buckets, vec![[[0; 4]; WAYS]; buckets]);
-        for row in before.iter().flat_map(|bucket| bucket.iter().rev()).filter(|row| **row != [0; 4]) {
+        for row in before
+            .iter()
+            .flat_map(|bucket| bucket.iter().rev())
+            .filter(|row| **row != [0; 4])
+        {
             let bucket = &mut self.buckets[bucket_of(row[0], buckets)];
             // Those of two buckets are never in one.
             bucket.copy_within(..WAYS - 1, 1);
@@ -190,7 +237,13 @@ impl Boosts {
     }
 
     /// A link was found. `partition_of`: that of a hash.
-    pub(crate) fn add(&mut self, now: Timestamp, link: LinkWorth, target: Target, partition_of: impl Fn(u64) -> u16) {
+    pub(crate) fn add(
+        &mut self,
+        now: Timestamp,
+        link: LinkWorth,
+        target: Target,
+        partition_of: impl Fn(u64) -> u16,
+    ) {
         if self.urls >= self.buckets.len() * WAYS / 2 && self.buckets.len() < self.buckets_max {
             self.grow();
         }
@@ -199,7 +252,11 @@ impl Boosts {
         let met = bucket.iter().position(|row| row[0] == target.url);
         let place = met.unwrap_or(WAYS - 1);
         self.urls += usize::from(bucket[place] == [0; 4]);
-        let mut given_way = if met.is_none() { Known::of(bucket[place]) } else { Known::default() };
+        let mut given_way = if met.is_none() {
+            Known::of(bucket[place])
+        } else {
+            Known::default()
+        };
         let mut known = met.map_or(Known::default(), |met| Known::of(bucket[met]));
         if known.sent == FETCHED {
             bucket[..=place].rotate_right(1);
@@ -219,9 +276,20 @@ impl Boosts {
         } else if target.is_repeated {
             // It was met before and forgotten. Nobody knows how much of it went on: more than this.
             let sent = 2.0 * worth / MATTERS;
-            known = Known { url: target.url, host: target.host, sent, sum: worth, ..known };
+            known = Known {
+                url: target.url,
+                host: target.host,
+                sent,
+                sum: worth,
+                ..known
+            };
         } else {
-            known = Known { url: target.url, host: target.host, sent: worth, ..known };
+            known = Known {
+                url: target.url,
+                host: target.host,
+                sent: worth,
+                ..known
+            };
         }
         let boosts = [known.take(MATTERS), given_way.take(MATTERS_AT_LAST)];
         bucket.copy_within(..place, 1);
@@ -249,7 +317,12 @@ impl Boosts {
         let url = fingerprint(url);
         let at = bucket_of(url, self.buckets.len());
         if let Some(row) = self.buckets[at].iter_mut().find(|row| row[0] == url) {
-            *row = Known { sent, sum: 0.0, ..Known::of(*row) }.row();
+            *row = Known {
+                sent,
+                sum: 0.0,
+                ..Known::of(*row)
+            }
+            .row();
         }
     }
 
@@ -278,29 +351,54 @@ impl Boosts {
         if let Some((_, boosts)) = self.waiting.remove(&partition) {
             self.sent += boosts.len() as u64;
             let sketches = self.sketches.remove(&partition).unwrap_or_default();
-            out.send(Token::Partition(partition), &Message { partition, boosts, sketches });
+            out.send(
+                Token::Partition(partition),
+                &Message {
+                    partition,
+                    boosts,
+                    sketches,
+                },
+            );
         }
     }
 
     /// Sends what has waited long enough; everything when the process ends.
     pub(crate) fn flush_due(&mut self, now: Timestamp, draining: bool, out: &mut Output<Effect>) {
-        while let Some(&(due, partition)) = self.due.front().filter(|(due, _)| *due <= now || draining) {
+        while let Some(&(due, partition)) =
+            self.due.front().filter(|(due, _)| *due <= now || draining)
+        {
             self.due.pop_front();
-            if self.waiting.get(&partition).is_some_and(|(of, _)| *of == due) {
+            if self
+                .waiting
+                .get(&partition)
+                .is_some_and(|(of, _)| *of == due)
+            {
                 self.flush(partition, out);
             }
         }
         if self.sketches_due.is_some_and(|due| due <= now || draining) {
             self.sketches_due = None;
             for (partition, sketches) in std::mem::take(&mut self.sketches) {
-                out.send(Token::Partition(partition), &Message { partition, boosts: Vec::new(), sketches });
+                out.send(
+                    Token::Partition(partition),
+                    &Message {
+                        partition,
+                        boosts: Vec::new(),
+                        sketches,
+                    },
+                );
             }
         }
     }
 
     /// When to send next.
     pub(crate) fn flush_at(&self) -> Option<Timestamp> {
-        self.due.front().map(|&(due, _)| due).into_iter().chain(self.sketches_due).min()
+        self.due
+            .front()
+            .map(|&(due, _)| due)
+            .into_iter()
+            .chain(self.sketches_due)
+            .min()
     }
 
     /// Boosts that were too many, in this life.

@@ -1,4 +1,5 @@
-//! Work on the scope that all instances share, which the core asks of its shell, and what the work brings.
+//! Work on the scope that all instances share, which the core asks of its shell, and what the work
+//! brings.
 
 use rhumb_config::scope_entry::ScopeEntry;
 

@@ -1,19 +1,21 @@
-//! Sitemaps elsewhere: which hosts beyond the scope may a robots.txt of a host in the scope lead to?
+//! Sitemaps elsewhere: which hosts beyond the scope may a robots.txt of a host in the scope lead
+//! to?
 //!
 //! In: found URLs, and whether they are sitemaps. Out: whether one on this host may pass.
 //!
-//! Invariants: a robots.txt widens the scope by sitemaps alone, and those on few hosts. An index on one of these leads to no
-//! other. What a sitemap lists is judged by its own host, wherever the sitemap lies.
-//! Source: sitemaps.org protocol 0.9, "Sitemaps & Cross Submits": who names a sitemap in his robots.txt vouches for it. "Using
-//! Sitemap index files": an index lists sitemaps of its own site.
+//! Invariants: a robots.txt widens the scope by sitemaps alone, and those on few hosts. An index on
+//! one of these leads to no other. What a sitemap lists is judged by its own host, wherever the
+//! sitemap lies. Source: sitemaps.org protocol 0.9, "Sitemaps & Cross Submits": who names a sitemap
+//! in his robots.txt vouches for it. "Using Sitemap index files": an index lists sitemaps of its
+//! own site.
 
 use crate::followed::Followed;
 use rhumb_config::topics::Rules;
 use rhumb_url::host_of;
 use rhumb_wire::message::{FilterReason, FoundUrls};
 
-/// Hosts beyond the scope to which one message of sitemaps may lead: a robots.txt that lists the whole web must not have it
-/// asked.
+/// Hosts beyond the scope to which one message of sitemaps may lead: a robots.txt that lists the
+/// whole web must not have it asked.
 const HOSTS_MAX: usize = 10;
 /// URLs of one message that may lie on them. So many sitemaps list fifty million pages.
 const URLS_MAX: usize = 1_000;
@@ -22,9 +24,11 @@ const URLS_MAX: usize = 1_000;
 pub(crate) struct Elsewhere<'h> {
     /// They are sitemaps that a robots.txt or an index names.
     pub(crate) are_sitemaps: bool,
-    /// They are named by the robots.txt of a host that the topic follows, or listed by an index that it names.
+    /// They are named by the robots.txt of a host that the topic follows, or listed by an index
+    /// that it names.
     is_vouched: bool,
-    /// The host of the index that lists them, or of what redirects to them and was listed; none when robots.txt names them.
+    /// The host of the index that lists them, or of what redirects to them and was listed; none
+    /// when robots.txt names them.
     lister: Option<&'h str>,
     /// Hosts on which they lie so far, beyond the scope.
     hosts: Vec<&'h str>,
@@ -41,13 +45,16 @@ impl<'h> Elsewhere<'h> {
         Elsewhere {
             are_sitemaps: server.is_some(),
             is_vouched: server.is_some_and(follows),
-            lister: origin.is_listed_sitemap().then(|| host_of(origin.found_on())),
+            lister: origin
+                .is_listed_sitemap()
+                .then(|| host_of(origin.found_on())),
             hosts: Vec::new(),
             urls: 0,
         }
     }
 
-    /// Returns whether sitemaps on this host, which the topic does not follow, may pass all the same.
+    /// Returns whether sitemaps on this host, which the topic does not follow, may pass all the
+    /// same.
     pub(crate) fn has(&mut self, host: &'h str) -> bool {
         if !self.is_vouched || self.lister.is_some_and(|lister| lister != host) {
             return false;
@@ -60,8 +67,8 @@ impl<'h> Elsewhere<'h> {
         is_known
     }
 
-    /// Why one more URL on this host, where URLs may pass, is too much; none when it is not. A host that the topic follows
-    /// takes any number.
+    /// Why one more URL on this host, where URLs may pass, is too much; none when it is not. A host
+    /// that the topic follows takes any number.
     pub(crate) fn surplus(&mut self, host: &str) -> Option<FilterReason> {
         if !self.hosts.contains(&host) {
             return None;

@@ -1,8 +1,11 @@
-//! The shared scope: which hosts, or registered domains, each topic follows; and the seeds that wait to join it.
+//! The shared scope: which hosts, or registered domains, each topic follows; and the seeds that
+//! wait to join it.
 //!
-//! In: entries of the shared scope; seeds. Out: entries to add; the seeds whose entries are all there.
+//! In: entries of the shared scope; seeds. Out: entries to add; the seeds whose entries are all
+//! there.
 //!
-//! Invariant: inputs with seeds wait until the scope that all instances share has the hosts of these seeds.
+//! Invariant: inputs with seeds wait until the scope that all instances share has the hosts of
+//! these seeds.
 
 use crate::effect::Effect;
 use crate::form::checked_host;
@@ -66,23 +69,36 @@ impl Followed {
 
     /// Says whether a topic follows a host.
     pub(crate) fn follows(&self, topic: &str, follow: Follow, host: &str) -> bool {
-        follow == Follow::Any || self.entries.get(topic).is_some_and(|entries| entries.contains(followed(follow, host)))
+        follow == Follow::Any
+            || self
+                .entries
+                .get(topic)
+                .is_some_and(|entries| entries.contains(followed(follow, host)))
     }
 
     /// Says whether a topic follows a host, or one of those that are not configured.
-    pub(crate) fn is_followed(&self, topic: Option<&str>, topics: &Topics, rules: &Rules, host: &str) -> bool {
+    pub(crate) fn is_followed(
+        &self,
+        topic: Option<&str>,
+        topics: &Topics,
+        rules: &Rules,
+        host: &str,
+    ) -> bool {
         let follow = rules.follow;
         let others = || self.entries.keys().filter(|topic| !topics.has(topic));
         !rules.is_removed
             && match topic {
                 Some(topic) => self.follows(topic, follow, host),
-                None => follow == Follow::Any || others().any(|topic| self.follows(topic, follow, host)),
+                None => {
+                    follow == Follow::Any || others().any(|topic| self.follows(topic, follow, host))
+                }
             }
     }
 
     /// The entries of seeds that are not yet in the scope, each once.
     pub(crate) fn missing(&self, found: &FoundUrls, rules: &Rules) -> BTreeSet<ScopeEntry> {
-        let (origin, follow) = (&found.origin, rules.follow);
+        let origin = &found.origin;
+        let follow = rules.follow;
         if !origin.seed || follow == Follow::Any {
             return BTreeSet::new();
         }
@@ -104,7 +120,14 @@ impl Followed {
         missing: BTreeSet<ScopeEntry>,
         out: &mut Output<Effect>,
     ) {
-        self.parked.insert(ticket, Parked { ticket, found, missing: missing.len() });
+        self.parked.insert(
+            ticket,
+            Parked {
+                ticket,
+                found,
+                missing: missing.len(),
+            },
+        );
         for entry in missing {
             let waiting = self.joining.entry(entry.clone()).or_default();
             if waiting.is_empty() {
@@ -122,7 +145,10 @@ impl Followed {
         let mut complete = Vec::new();
         for ticket in waiting.unwrap_or_default() {
             let Some(parked) = self.parked.get_mut(&ticket) else {
-                debug_assert!(false, "P3: an input is parked as long as an entry of it is missing");
+                debug_assert!(
+                    false,
+                    "P3: an input is parked as long as an entry of it is missing"
+                );
                 continue;
             };
             parked.missing -= 1;

@@ -3,11 +3,13 @@
 use rhumb_config::topics::Rules;
 use rhumb_url::host_of;
 
-/// The host of a URL that has the form: `http://` or `https://`, a lower-case host, perhaps a port, a path, nothing but
-/// printable ASCII, and is not too long. A NUL in an escape has not the form either: browsers would ask for it,
-/// and there is nothing behind it.
+/// The host of a URL that has the form: `http://` or `https://`, a lower-case host, perhaps a port,
+/// a path, nothing but printable ASCII, and is not too long. A NUL in an escape has not the form
+/// either: browsers would ask for it, and there is nothing behind it.
 pub(crate) fn checked_host<'a>(url: &'a str, rules: &Rules) -> Option<&'a str> {
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let rest = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"))?;
     let (authority, path) = rest.split_once('/')?;
     let has_form = rules.filters.fits(url)
         && authority

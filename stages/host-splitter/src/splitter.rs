@@ -1,16 +1,18 @@
 //! The host-splitter's core: filters found URLs and regroups the others by partition.
 //!
-//! In: [`FoundUrls`], and the entries of the shared scope. Out: [`SplitUrls`](rhumb_wire::message::SplitUrls), each of one
-//! partition.
+//! In: [`FoundUrls`], and the entries of the shared scope. Out:
+//! [`SplitUrls`](rhumb_wire::message::SplitUrls), each of one partition.
 //!
-//! Invariants: every found URL is either placed in a batch or counted, as repeated or under one [`FilterReason`], and
-//! both leave in messages caused by the input (P3). URLs of one host always go to the same partition. A URL is judged
-//! only when the shared scope is known, and a seed only when its hosts have joined it. A URL that the cache knows is
-//! counted as repeated instead of being placed, unless it is to be fetched again; it enters the cache only when a batch
-//! with it is stored.
+//! Invariants: every found URL is either placed in a batch or counted, as repeated or under one
+//! [`FilterReason`], and both leave in messages caused by the input (P3). URLs of one host always
+//! go to the same partition. A URL is judged only when the shared scope is known, and a seed only
+//! when its hosts have joined it. A URL that the cache knows is counted as repeated instead of
+//! being placed, unless it is to be fetched again; it enters the cache only when a batch with it is
+//! stored.
 //!
-//! Sources: Heydon and Najork 1999, section 3.5 (URL filters) and Najork and Heydon 2001, section 3 (the host
-//! splitter); Broder, Najork and Wiener 2003, section 7 (a cache before it saves the messages of repeats).
+//! Sources: Heydon and Najork 1999, section 3.5 (URL filters) and Najork and Heydon 2001, section 3
+//! (the host splitter); Broder, Najork and Wiener 2003, section 7 (a cache before it saves the
+//! messages of repeats).
 
 use crate::batches::Batches;
 use crate::boosts::{Boosts, Target};
@@ -28,7 +30,9 @@ use rhumb_stage::{Core, Count, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_url::url_cache::UrlCache;
 use rhumb_url::{fingerprint, host_hash, host_of, shape_hash};
-use rhumb_wire::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Sketched, Undecodable, UrlList, decode};
+use rhumb_wire::message::{
+    Edge, FilterReason, FilteredUrls, FoundUrls, Sketched, Undecodable, UrlList, decode,
+};
 use rhumb_wire::topology::StageName;
 use rhumb_wire::topology::Token;
 use std::time::Duration;
@@ -80,10 +84,15 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// A core with nothing in hand. `life` is a random number of this life of the process: batches are
-    /// numbered from there.
+    /// A core with nothing in hand. `life` is a random number of this life of the process: batches
+    /// are numbered from there.
     pub fn new(settings: Settings, cache: UrlCache, life: u64) -> Self {
-        let Settings { partitions, batch_urls_max, linger, .. } = settings;
+        let Settings {
+            partitions,
+            batch_urls_max,
+            linger,
+            ..
+        } = settings;
         Splitter {
             followed: Followed::new(&settings.topics),
             boosts: Boosts::new(settings.boost_bytes),
@@ -98,7 +107,13 @@ impl Splitter {
     }
 
     /// Places the URLs of an input, after its seeds have joined the scope.
-    fn receive(&mut self, now: Timestamp, ticket: Ticket, found: FoundUrls, out: &mut Output<Effect>) {
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        found: FoundUrls,
+        out: &mut Output<Effect>,
+    ) {
         self.hear_of_page(now, &found);
         let rules = self.settings.topics.of(&found.origin.topic);
         if rules.rejection_of_all(&found.origin).is_none() {
@@ -119,17 +134,29 @@ impl Splitter {
     }
 
     /// Puts each URL of an input into the batch of its partition, or counts that and why not.
-    fn place(&mut self, now: Timestamp, ticket: Ticket, found: &FoundUrls, out: &mut Output<Effect>) {
-        // The input is held until all of it has left: acked before, it would be lost with the process (P3).
+    fn place(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        found: &FoundUrls,
+        out: &mut Output<Effect>,
+    ) {
+        // The input is held until all of it has left: acked before, it would be lost with the
+        // process (P3).
         self.batches.hold(ticket);
         let rules = self.settings.topics.of(&found.origin.topic);
         let rejection_of_all = rules.rejection_of_all(&found.origin);
         let worth = self.settings.worths.of(found);
         let mut elsewhere = Elsewhere::of(found, rules, &self.followed);
-        // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
+        // Neighbouring links often lead to the same host: the host's partition is looked up once
+        // for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);
-        let mut filtered = FilteredUrls { origin: found.origin.clone(), urls: UrlList::default(), reasons: Vec::new() };
+        let mut filtered = FilteredUrls {
+            origin: found.origin.clone(),
+            urls: UrlList::default(),
+            reasons: Vec::new(),
+        };
         for url in found.urls.iter() {
             let partition = match (checked_host(url, rules), rejection_of_all) {
                 (None, _) => Err(FilterReason::Form),
@@ -137,28 +164,43 @@ impl Splitter {
                 (Some(host), None) => {
                     if host != last_host {
                         last_host = host;
-                        last_partition = self.partition_in_scope(&found.origin.topic, rules, host, &mut elsewhere);
+                        last_partition = self.partition_in_scope(
+                            &found.origin.topic,
+                            rules,
+                            host,
+                            &mut elsewhere,
+                        );
                     }
                     last_partition.and_then(|partition| {
                         let rejection = rules.filters.rejection(url, elsewhere.are_sitemaps);
-                        rejection.or_else(|| elsewhere.surplus(host)).map_or(Ok(partition), Err)
+                        rejection
+                            .or_else(|| elsewhere.surplus(host))
+                            .map_or(Ok(partition), Err)
                     })
                 }
             };
             match partition {
                 Ok(partition) => {
                     let fingerprint = fingerprint(url);
-                    // A URL that is to be fetched again is known; dedup knows whether it was let pass already.
+                    // A URL that is to be fetched again is known; dedup knows whether it was let
+                    // pass already.
                     let is_repeated = found.origin.again == 0 && self.cache.contains(fingerprint);
                     if let Some(worth) = worth {
-                        let target = Target { url: fingerprint, host: host_hash(last_host), is_repeated };
-                        self.boosts.add(now, worth, target, |host| self.batches.partition_of_hash(host));
+                        let target = Target {
+                            url: fingerprint,
+                            host: host_hash(last_host),
+                            is_repeated,
+                        };
+                        self.boosts.add(now, worth, target, |host| {
+                            self.batches.partition_of_hash(host)
+                        });
                     }
                     if is_repeated {
                         self.repeated_total += 1;
                         self.batches.dropped(now, ticket, found).repeated += 1;
                     } else {
-                        self.batches.append(now, ticket, found, url, fingerprint, partition, out);
+                        self.batches
+                            .append(now, ticket, found, url, fingerprint, partition, out);
                     }
                 }
                 Err(reason) => {
@@ -177,16 +219,22 @@ impl Splitter {
         self.batches.release(ticket, out);
     }
 
-    /// A page was fetched, or some are to be fetched again. A page's sketch goes to the scheduler of its partition.
+    /// A page was fetched, or some are to be fetched again. A page's sketch goes to the scheduler
+    /// of its partition.
     fn hear_of_page(&mut self, now: Timestamp, found: &FoundUrls) {
         let page = found.origin.found_on();
         self.boosts.fetched(page);
         if found.origin.again > 0 {
-            found.urls.iter().for_each(|url| self.boosts.waits_again(url));
+            found
+                .urls
+                .iter()
+                .for_each(|url| self.boosts.waits_again(url));
         }
         if let Some(sketch) = found.sketch {
-            let (partition, shape) = (self.batches.partition_of(host_of(page)), shape_hash(page));
-            self.boosts.sketched(now, partition, Sketched { shape, sketch });
+            let partition = self.batches.partition_of(host_of(page));
+            let shape = shape_hash(page);
+            self.boosts
+                .sketched(now, partition, Sketched { shape, sketch });
         }
     }
 
@@ -253,12 +301,17 @@ impl Core for Splitter {
         if self.followed.learning == Learning::NotBegun {
             return Some(Timestamp::ZERO);
         }
-        [self.batches.flush_at(), self.boosts.flush_at()].into_iter().flatten().min()
+        [self.batches.flush_at(), self.boosts.flush_at()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn wants_input(&self) -> bool {
-        matches!(self.followed.learning, Learning::NotNeeded | Learning::CaughtUp)
-            && self.followed.parked() < PARKED_MAX
+        matches!(
+            self.followed.learning,
+            Learning::NotNeeded | Learning::CaughtUp
+        ) && self.followed.parked() < PARKED_MAX
     }
 
     fn is_idle(&self) -> bool {
@@ -269,12 +322,22 @@ impl Core for Splitter {
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         let rejection_by = |(name, rules): (Option<&str>, &Rules)| match checked_host(url, rules) {
             None => Some(FilterReason::Form),
-            Some(host) if !self.followed.is_followed(name, &self.settings.topics, rules, host) => {
+            Some(host)
+                if !self
+                    .followed
+                    .is_followed(name, &self.settings.topics, rules, host) =>
+            {
                 Some(FilterReason::Scope)
             }
             Some(_) => rules.filters.rejection(url, false),
         };
-        let rejection = self.settings.topics.all().map(rejection_by).reduce(nearest).flatten();
+        let rejection = self
+            .settings
+            .topics
+            .all()
+            .map(rejection_by)
+            .reduce(nearest)
+            .flatten();
         Ok(rejection.map(|reason| format!("a link to it is filtered: {}", reason.name())))
     }
 
@@ -297,11 +360,17 @@ impl Core for Splitter {
             ("found_total", self.found_total),
             ("filtered_scope_total", filtered(FilterReason::Scope)),
             ("filtered_depth_total", filtered(FilterReason::Depth)),
-            ("filtered_redirects_total", filtered(FilterReason::Redirects)),
+            (
+                "filtered_redirects_total",
+                filtered(FilterReason::Redirects),
+            ),
             ("filtered_form_total", filtered(FilterReason::Form)),
             ("filtered_pattern_total", filtered(FilterReason::Pattern)),
             ("filtered_segments_total", filtered(FilterReason::Segments)),
-            ("filtered_parameters_total", filtered(FilterReason::Parameters)),
+            (
+                "filtered_parameters_total",
+                filtered(FilterReason::Parameters),
+            ),
             ("repeated_total", self.repeated_total),
             ("batches_total", self.batches.sent()),
             ("pending", self.batches.urls()),
@@ -313,7 +382,13 @@ impl Core for Splitter {
 
 /// The one of two topics' rejections that is nearer to passing; none is the nearest.
 fn nearest(one: Option<FilterReason>, other: Option<FilterReason>) -> Option<FilterReason> {
-    one.zip(other).map(|(one, other)| if one == FilterReason::Scope { other } else { one })
+    one.zip(other).map(|(one, other)| {
+        if one == FilterReason::Scope {
+            other
+        } else {
+            one
+        }
+    })
 }
 
 fn tell_placed(found: &FoundUrls, rejected: usize) {

@@ -1,6 +1,7 @@
 //! What a link is worth to the URL that it leads to, by the topic of its page.
 //!
-//! Source: Cho, Garcia-Molina and Page 1998 (links counted); Abiteboul, Preda and Cobena 2003 (OPIC: a page's cash).
+//! Source: Cho, Garcia-Molina and Page 1998 (links counted); Abiteboul, Preda and Cobena 2003
+//! (OPIC: a page's cash).
 
 use rhumb_config::{Pipeline, Policy, QualityProvider};
 use rhumb_url::{fingerprint, host_of, registered_domain};
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 enum Worth {
     /// One each, less for further links from one registered domain.
     One,
-    /// The cash that the page gives each of its links. There is no more of it however many pages a domain has.
+    /// The cash that the page gives each of its links. There is no more of it however many pages a
+    /// domain has.
     Cash,
 }
 
@@ -40,8 +42,14 @@ impl From<&Pipeline> for Worths {
             QualityProvider::Opic if is_by_quality => Some(Worth::Cash),
             _ => None,
         };
-        let topics = pipeline.topics.iter().filter_map(|(name, topic)| Some((name.clone(), worth(topic.quality?))));
-        Worths { others: worth(scheduler.quality), topics: topics.collect() }
+        let topics = pipeline
+            .topics
+            .iter()
+            .filter_map(|(name, topic)| Some((name.clone(), worth(topic.quality?))));
+        Worths {
+            others: worth(scheduler.quality),
+            topics: topics.collect(),
+        }
     }
 }
 
@@ -54,12 +62,23 @@ impl Worths {
     /// What each link of a page is worth; nothing when later links do not count, or nobody linked.
     pub(crate) fn of(&self, found: &FoundUrls) -> Option<LinkWorth> {
         let origin = &found.origin;
-        match self.topics.get(&origin.topic).copied().unwrap_or(self.others)? {
+        match self
+            .topics
+            .get(&origin.topic)
+            .copied()
+            .unwrap_or(self.others)?
+        {
             _ if origin.page.is_empty() => None,
-            Worth::Cash => Some(LinkWorth { worth: origin.flow, damped_for: None }),
+            Worth::Cash => Some(LinkWorth {
+                worth: origin.flow,
+                damped_for: None,
+            }),
             Worth::One => {
                 let domain = fingerprint(registered_domain(host_of(&origin.page)));
-                Some(LinkWorth { worth: Quality::SEED, damped_for: Some(domain) })
+                Some(LinkWorth {
+                    worth: Quality::SEED,
+                    damped_for: Some(domain),
+                })
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Charsets: in which encoding is a document written?
 //!
-//! In: the first bytes of the decoded body, the charset of `Content-Type`, the host. Out: an encoding.
+//! In: the first bytes of the decoded body, the charset of `Content-Type`, the host. Out: an
+//! encoding.
 //!
-//! Asked in this order, the first answer wins: byte order mark, `Content-Type`, the document's own declaration in its
-//! first 1,024 bytes, UTF-8 if it is valid UTF-8, a declaration further down, and a guess from the bytes.
-//! Invariant: any body has an encoding, and the same body always the same.
-//! Source: HTML Living Standard, "Determining the character encoding" and "Prescan a byte stream"; unlike a browser we
-//! also recognise undeclared UTF-8.
+//! Asked in this order, the first answer wins: byte order mark, `Content-Type`, the document's own
+//! declaration in its first 1,024 bytes, UTF-8 if it is valid UTF-8, a declaration further down,
+//! and a guess from the bytes. Invariant: any body has an encoding, and the same body always the
+//! same. Source: HTML Living Standard, "Determining the character encoding" and "Prescan a byte
+//! stream"; unlike a browser we also recognise undeclared UTF-8.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
@@ -30,26 +31,40 @@ pub struct Charset {
 /// `said` is what `Content-Type` says; `host` (lower case) lends its top-level domain to the guess.
 pub fn charset(body: &[u8], said: Option<&'static Encoding>, host: Option<&str>) -> Charset {
     if let Some((encoding, mark_bytes)) = Encoding::for_bom(body) {
-        return Charset { encoding, mark_bytes };
+        return Charset {
+            encoding,
+            mark_bytes,
+        };
     }
     let encoding = said
         .or_else(|| prescan(&body[..body.len().min(PRESCAN_BYTES)]))
         .or_else(|| is_utf_8(body).then_some(UTF_8))
         .or_else(|| prescan(&body[..body.len().min(DETECT_BYTES_MAX)]))
         .unwrap_or_else(|| guess(body, host));
-    Charset { encoding, mark_bytes: 0 }
+    Charset {
+        encoding,
+        mark_bytes: 0,
+    }
 }
 
-/// The encoding of a style sheet: of its byte order mark, of `Content-Type`, of its `@charset`, else UTF-8.
+/// The encoding of a style sheet: of its byte order mark, of `Content-Type`, of its `@charset`,
+/// else UTF-8.
 ///
-/// Source: CSS Syntax Module Level 3, section 3.2. What the page is written in, of which the parser knows nothing here,
-/// would come before UTF-8; where sheet and page are not in ASCII, the sheet says so by itself.
+/// Source: CSS Syntax Module Level 3, section 3.2. What the page is written in, of which the parser
+/// knows nothing here, would come before UTF-8; where sheet and page are not in ASCII, the sheet
+/// says so by itself.
 pub fn style_sheet_charset(body: &[u8], said: Option<&'static Encoding>) -> Charset {
     if let Some((encoding, mark_bytes)) = Encoding::for_bom(body) {
-        return Charset { encoding, mark_bytes };
+        return Charset {
+            encoding,
+            mark_bytes,
+        };
     }
     let declared = || cssparser::stylesheet_encoding::<Labels>(body, None, None);
-    Charset { encoding: said.unwrap_or_else(declared), mark_bytes: 0 }
+    Charset {
+        encoding: said.unwrap_or_else(declared),
+        mark_bytes: 0,
+    }
 }
 
 /// The encodings that the CSS library asks for.
@@ -84,7 +99,10 @@ fn guess(body: &[u8], host: Option<&str>) -> &'static Encoding {
     let top_level_domain = host
         .and_then(|host| host.rsplit('.').next())
         .filter(|label| {
-            !label.is_empty() && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            !label.is_empty()
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         })
         .map(str::as_bytes);
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
@@ -92,15 +110,18 @@ fn guess(body: &[u8], host: Option<&str>) -> &'static Encoding {
     detector.guess(top_level_domain, Utf8Detection::Deny)
 }
 
-/// The encoding named by the `charset` in the `content` of a `meta`, as in `text/html; charset="utf-8"`.
+/// The encoding named by the `charset` in the `content` of a `meta`, as in `text/html;
+/// charset="utf-8"`.
 ///
-/// Source: "Extracting a character encoding from a meta element". Labels of encodings that are not decoded for safety
-/// ("replacement") count as none.
+/// Source: "Extracting a character encoding from a meta element". Labels of encodings that are not
+/// decoded for safety ("replacement") count as none.
 pub fn charset_in_content_type(value: &[u8]) -> Option<&'static Encoding> {
     const WORD: &[u8] = b"charset";
     let mut rest = value;
     loop {
-        let at = rest.windows(WORD.len()).position(|window| window.eq_ignore_ascii_case(WORD))?;
+        let at = rest
+            .windows(WORD.len())
+            .position(|window| window.eq_ignore_ascii_case(WORD))?;
         rest = rest[at + WORD.len()..].trim_ascii_start();
         if let [b'=', after @ ..] = rest {
             return Encoding::for_label_no_replacement(label(after.trim_ascii_start())?);
@@ -110,17 +131,24 @@ pub fn charset_in_content_type(value: &[u8]) -> Option<&'static Encoding> {
 
 fn label(value: &[u8]) -> Option<&[u8]> {
     match value {
-        [quote @ (b'"' | b'\''), quoted @ ..] => memchr::memchr(*quote, quoted).map(|end| &quoted[..end]),
-        _ => value.split(|&byte| byte.is_ascii_whitespace() || byte == b';').next(),
+        [quote @ (b'"' | b'\''), quoted @ ..] => {
+            memchr::memchr(*quote, quoted).map(|end| &quoted[..end])
+        }
+        _ => value
+            .split(|&byte| byte.is_ascii_whitespace() || byte == b';')
+            .next(),
     }
 }
 
-/// The encoding a document declares in `head`, its first bytes: in `<meta>`, or in an XML declaration.
+/// The encoding a document declares in `head`, its first bytes: in `<meta>`, or in an XML
+/// declaration.
 fn prescan(head: &[u8]) -> Option<&'static Encoding> {
     match head {
         [b'<', 0, b'?', 0, b'x', 0, ..] => Some(UTF_16LE),
         [0, b'<', 0, b'?', 0, b'x', ..] => Some(UTF_16BE),
-        _ => meta(head).or_else(|| xml_declaration(head)).map(as_declared),
+        _ => meta(head)
+            .or_else(|| xml_declaration(head))
+            .map(as_declared),
     }
 }
 
@@ -142,8 +170,13 @@ fn meta(head: &[u8]) -> Option<&'static Encoding> {
         } else if let [b'<', b'/', c, ..] | [b'<', c, ..] = rest
             && c.is_ascii_alphabetic()
         {
-            let name_bytes = rest.iter().position(|&b| b.is_ascii_whitespace() || b == b'>')?;
-            let mut attributes = Attributes { head, at: at + name_bytes };
+            let name_bytes = rest
+                .iter()
+                .position(|&b| b.is_ascii_whitespace() || b == b'>')?;
+            let mut attributes = Attributes {
+                head,
+                at: at + name_bytes,
+            };
             while attributes.next().is_some() {}
             at = attributes.at;
         } else if let [b'<', b'!' | b'/' | b'?', ..] = rest {
@@ -156,7 +189,9 @@ fn meta(head: &[u8]) -> Option<&'static Encoding> {
 }
 
 fn is_meta(rest: &[u8]) -> bool {
-    rest.len() > 5 && rest[1..5].eq_ignore_ascii_case(b"meta") && (rest[5].is_ascii_whitespace() || rest[5] == b'/')
+    rest.len() > 5
+        && rest[1..5].eq_ignore_ascii_case(b"meta")
+        && (rest[5].is_ascii_whitespace() || rest[5] == b'/')
 }
 
 /// A document that could be read this far is not UTF-16, whatever it says.
@@ -172,11 +207,15 @@ fn as_declared(encoding: &'static Encoding) -> &'static Encoding {
 
 /// The encoding that the attributes of one `<meta>` declare.
 fn declared(attributes: &mut Attributes<'_>) -> Option<&'static Encoding> {
-    let (mut says_content_type, mut charset, mut content) = (false, None, None);
+    let mut says_content_type = false;
+    let mut charset = None;
+    let mut content = None;
     for (name, value) in attributes {
         match name.as_slice() {
             b"http-equiv" => says_content_type |= value == b"content-type",
-            b"charset" if charset.is_none() => charset = Some(Encoding::for_label_no_replacement(&value)),
+            b"charset" if charset.is_none() => {
+                charset = Some(Encoding::for_label_no_replacement(&value))
+            }
             b"content" if content.is_none() => content = charset_in_content_type(&value),
             _ => {}
         }
@@ -194,7 +233,10 @@ fn xml_declaration(head: &[u8]) -> Option<&'static Encoding> {
     }
     let declaration = &head[..memchr::memchr(b'>', head)?];
     let after = &declaration[memchr::memmem::find(declaration, b"encoding")? + 8..];
-    let value = after.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+    let value = after
+        .trim_ascii_start()
+        .strip_prefix(b"=")?
+        .trim_ascii_start();
     Encoding::for_label_no_replacement(label(value)?)
 }
 

@@ -1,8 +1,9 @@
-//! The content-seen test as the parser asks it: pages wait until the dedup instance that owns their body's partition
-//! has said who had the body first.
+//! The content-seen test as the parser asks it: pages wait until the dedup instance that owns their
+//! body's partition has said who had the body first.
 //!
-//! In: pages with the fingerprint of their body; answers. Out: asks, one at a time per dedup instance, for what came in
-//! a moment and while the one before was out; pages with the verdict on their body.
+//! In: pages with the fingerprint of their body; answers. Out: asks, one at a time per dedup
+//! instance, for what came in a moment and while the one before was out; pages with the verdict on
+//! their body.
 //!
 //! Invariant: every page comes out once. No answer in time counts as a body not met before.
 //!
@@ -16,7 +17,8 @@ use std::time::Duration;
 
 /// Bodies in one ask.
 const BODIES_MAX: usize = 256;
-/// A page waits so long for others to be asked about with it: an ask costs the broker as much for one as for many.
+/// A page waits so long for others to be asked about with it: an ask costs the broker as much for
+/// one as for many.
 const GATHER_FOR: Duration = Duration::from_millis(5);
 
 /// Work for the shell: to ask a dedup instance.
@@ -44,7 +46,8 @@ pub(crate) enum BodySeen {
     First,
     /// Another page had it first, and the same links were taken from it.
     SameLinks,
-    /// Another page had it first: of another server, or one whose links lead elsewhere or were not taken.
+    /// Another page had it first: of another server, or one whose links lead elsewhere or were not
+    /// taken.
     OtherLinks,
 }
 
@@ -70,15 +73,24 @@ struct Line<P> {
 impl<P> Content<P> {
     /// Creates the lines to dedup instances: `owners` says which of them has each partition.
     pub(crate) fn new(owners: &Owners) -> Self {
-        Content { directory: owners.directory(), owners: owners.by_partition(), lines: BTreeMap::new() }
+        Content {
+            directory: owners.directory(),
+            owners: owners.by_partition(),
+            lines: BTreeMap::new(),
+        }
     }
 
     /// Partitions have other owners: pages about which nobody was asked yet change their lines.
     pub(crate) fn owned_by(&mut self, owners: &Owners) {
         (self.directory, self.owners) = (owners.directory(), owners.by_partition());
-        let lines = self.lines.values_mut().map(|line| (line.ask_at, std::mem::take(&mut line.gathered)));
+        let lines = self
+            .lines
+            .values_mut()
+            .map(|line| (line.ask_at, std::mem::take(&mut line.gathered)));
         for (ask_at, gathered) in lines.collect::<Vec<_>>() {
-            gathered.into_iter().for_each(|(body, page)| self.gather(ask_at, body, page));
+            gathered
+                .into_iter()
+                .for_each(|(body, page)| self.gather(ask_at, body, page));
         }
     }
 
@@ -89,7 +101,11 @@ impl<P> Content<P> {
 
     fn gather(&mut self, ask_at: Timestamp, body: Body, page: P) {
         let partition = self.directory.partition_of(body.fingerprint);
-        let dedup = self.owners.get(usize::from(partition)).copied().unwrap_or_default();
+        let dedup = self
+            .owners
+            .get(usize::from(partition))
+            .copied()
+            .unwrap_or_default();
         let line = self.lines.entry(dedup).or_default();
         if line.gathered.is_empty() || ask_at < line.ask_at {
             line.ask_at = ask_at;
@@ -99,32 +115,47 @@ impl<P> Content<P> {
 
     /// The asks to be sent now.
     pub(crate) fn asks(&mut self, now: Timestamp) -> impl Iterator<Item = Ask> {
-        self.lines.iter_mut().filter_map(move |(&dedup, line)| line.next(now, dedup))
+        self.lines
+            .iter_mut()
+            .filter_map(move |(&dedup, line)| line.next(now, dedup))
     }
 
     /// When there is an ask to be sent, if no answer comes before.
     pub(crate) fn ask_at(&self) -> Option<Timestamp> {
-        let waiting = self.lines.values().filter(|line| line.asked.is_empty() && !line.gathered.is_empty());
+        let waiting = self
+            .lines
+            .values()
+            .filter(|line| line.asked.is_empty() && !line.gathered.is_empty());
         waiting.map(|line| line.ask_at).min()
     }
 
     /// An answer came: the pages that waited for it.
     pub(crate) fn answered(&mut self, answer: Answer) -> Vec<(P, BodySeen)> {
-        let Some(line) = self.lines.get_mut(&answer.dedup) else { return Vec::new() };
+        let Some(line) = self.lines.get_mut(&answer.dedup) else {
+            return Vec::new();
+        };
         let first = answer.reply.unwrap_or_default().first;
         let mut first = first.into_iter().chain(std::iter::repeat(None));
         let pages = std::mem::take(&mut line.asked).into_iter();
-        pages.map(|(body, page)| (page, body_seen(body.at, first.next().flatten()))).collect()
+        pages
+            .map(|(body, page)| (page, body_seen(body.at, first.next().flatten())))
+            .collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.values().all(|line| line.gathered.is_empty() && line.asked.is_empty())
+        self.lines
+            .values()
+            .all(|line| line.gathered.is_empty() && line.asked.is_empty())
     }
 }
 
 impl<P> Default for Line<P> {
     fn default() -> Self {
-        Line { gathered: Vec::new(), ask_at: Timestamp::ZERO, asked: Vec::new() }
+        Line {
+            gathered: Vec::new(),
+            ask_at: Timestamp::ZERO,
+            asked: Vec::new(),
+        }
     }
 }
 
@@ -137,7 +168,10 @@ impl<P> Line<P> {
         let n = self.gathered.len().min(BODIES_MAX);
         self.asked = self.gathered.drain(..n).collect();
         let bodies = self.asked.iter().map(|(body, _)| *body).collect();
-        Some(Ask { dedup, ask: ContentAsk { bodies } })
+        Some(Ask {
+            dedup,
+            ask: ContentAsk { bodies },
+        })
     }
 }
 
@@ -153,23 +187,34 @@ fn body_seen(at: Place, first: Option<Place>) -> BodySeen {
 mod tests {
     use super::*;
 
-    /// A body of the second partition, and so of the second instance; small fingerprints are of the first.
+    /// A body of the second partition, and so of the second instance; small fingerprints are of the
+    /// first.
     const OTHERS: u64 = 1 << 62;
 
     fn body(fingerprint: u64, url: u64) -> Body {
-        Body { fingerprint, at: Place { url, links: 7 } }
+        Body {
+            fingerprint,
+            at: Place { url, links: 7 },
+        }
     }
 
     fn content() -> Content<u64> {
         let mut owners = Owners::new(4, 1);
-        owners.partitions.iter_mut().zip([0, 1, 0, 1]).for_each(|(of, owner)| of.owner = owner);
+        owners
+            .partitions
+            .iter_mut()
+            .zip([0, 1, 0, 1])
+            .for_each(|(of, owner)| of.owner = owner);
         Content::new(&owners)
     }
 
     /// The dedup instances asked at a time, in milliseconds, and about what.
     fn asks(content: &mut Content<u64>, millis: u64) -> Vec<(u16, Vec<Body>)> {
         let now = Timestamp::from_micros(millis * 1000);
-        content.asks(now).map(|ask| (ask.dedup, ask.ask.bodies)).collect()
+        content
+            .asks(now)
+            .map(|ask| (ask.dedup, ask.ask.bodies))
+            .collect()
     }
 
     #[test]
@@ -179,22 +224,39 @@ mod tests {
         content.wait(at(0), body(0, 1), 1);
         content.wait(at(2), body(2, 2), 2);
         content.wait(at(3), body(OTHERS, 4), 4);
-        assert_eq!((asks(&mut content, 4), content.ask_at()), (vec![], Some(at(5))));
+        assert_eq!(
+            (asks(&mut content, 4), content.ask_at()),
+            (vec![], Some(at(5)))
+        );
         assert_eq!(asks(&mut content, 5), [(0, vec![body(0, 1), body(2, 2)])]);
         content.wait(at(6), body(4, 3), 3);
-        assert_eq!((asks(&mut content, 7), content.ask_at()), (vec![], Some(at(8))));
+        assert_eq!(
+            (asks(&mut content, 7), content.ask_at()),
+            (vec![], Some(at(8)))
+        );
         assert_eq!(asks(&mut content, 20), [(1, vec![body(OTHERS, 4)])]);
         assert_eq!(content.ask_at(), None);
 
         let other = Some(Place { url: 9, links: 8 });
-        let reply = Some(ContentReply { first: vec![other, None] });
+        let reply = Some(ContentReply {
+            first: vec![other, None],
+        });
         let judged = content.answered(Answer { dedup: 0, reply });
         assert_eq!(judged, [(1, BodySeen::OtherLinks), (2, BodySeen::First)]);
         assert_eq!(asks(&mut content, 20), [(0, vec![body(4, 3)])]);
-        assert_eq!(content.answered(Answer { dedup: 0, reply: None }), [(3, BodySeen::First)]);
+        assert_eq!(
+            content.answered(Answer {
+                dedup: 0,
+                reply: None
+            }),
+            [(3, BodySeen::First)]
+        );
         assert!(!content.is_empty(), "the other owner has not answered");
         let same = Some(Place { url: 9, links: 7 });
-        let judged = content.answered(Answer { dedup: 1, reply: Some(ContentReply { first: vec![same] }) });
+        let judged = content.answered(Answer {
+            dedup: 1,
+            reply: Some(ContentReply { first: vec![same] }),
+        });
         assert_eq!(judged, [(4, BodySeen::SameLinks)]);
         assert!(content.is_empty());
     }

@@ -1,7 +1,9 @@
-//! The parser's core: a message of found URLs for each page that has any; several when they are very long.
+//! The parser's core: a message of found URLs for each page that has any; several when they are
+//! very long.
 //!
-//! In: [`Page`]s. Out: [`FoundUrls`], caused by their page, when the content-seen test has judged its body: the links of a body
-//! that another page of the same server had first are left out. While there is an archiver also what documents say of themselves.
+//! In: [`Page`]s. Out: [`FoundUrls`], caused by their page, when the content-seen test has judged
+//! its body: the links of a body that another page of the same server had first are left out. While
+//! there is an archiver also what documents say of themselves.
 
 use crate::content::{Answer, Ask, BodySeen, Content};
 use crate::cuts::Cuts;
@@ -18,13 +20,14 @@ use rhumb_url::time::Timestamp;
 use rhumb_warc::content_coding::Completeness;
 use rhumb_wire::lane_of;
 use rhumb_wire::message::{
-    Anchor, ArchivedPage, Body, Cut, Document, Documents, Edge, FoundUrls, InPlace, Origin, Page, Place, Undecodable,
-    UrlList,
+    Anchor, ArchivedPage, Body, Cut, Document, Documents, Edge, FoundUrls, InPlace, Origin, Page,
+    Place, Undecodable, UrlList,
 };
 use rhumb_wire::topology::StageName;
 use rhumb_wire::topology::Token;
 
-/// URLs of one message, in bytes: the links of a page together may be longer than `broker.max_payload`.
+/// URLs of one message, in bytes: the links of a page together may be longer than
+/// `broker.max_payload`.
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
 
 /// What the core is configured with.
@@ -63,7 +66,12 @@ impl From<&Pipeline> for Settings {
             options: Options::from(pipeline),
             content_seen: pipeline.stages.parser.content_seen,
             documents: pipeline.stages.archiver.replicas > 0,
-            topics: pipeline.topics.iter().filter(|(_, topic)| !topic.removed).map(|(name, _)| name.clone()).collect(),
+            topics: pipeline
+                .topics
+                .iter()
+                .filter(|(_, topic)| !topic.removed)
+                .map(|(name, _)| name.clone())
+                .collect(),
             dedups: Owners::new(pipeline.partitions, pipeline.stages.dedup.replicas),
         }
     }
@@ -107,15 +115,34 @@ impl Parser {
     /// A parser.
     pub fn new(settings: Settings) -> Self {
         let content = Content::new(&settings.dedups);
-        Parser { settings, content, cuts: Cuts::default(), tally: Tally::default() }
+        Parser {
+            settings,
+            content,
+            cuts: Cuts::default(),
+            tally: Tally::default(),
+        }
     }
 
     fn page(&mut self, now: Timestamp, page: &ArchivedPage, ticket: Ticket, out: &mut Output<Ask>) {
-        let headers: Vec<(&str, &[u8])> =
-            page.headers.iter().map(|header| (header.0.as_str(), header.1.as_slice())).collect();
-        let (url, status) = (page.url.as_str(), page.status.to_native());
-        let response = Response { url, status, headers: &headers, body: &page.body };
-        let Settings { limits, options, product_token, .. } = &self.settings;
+        let headers: Vec<(&str, &[u8])> = page
+            .headers
+            .iter()
+            .map(|header| (header.0.as_str(), header.1.as_slice()))
+            .collect();
+        let url = page.url.as_str();
+        let status = page.status.to_native();
+        let response = Response {
+            url,
+            status,
+            headers: &headers,
+            body: &page.body,
+        };
+        let Settings {
+            limits,
+            options,
+            product_token,
+            ..
+        } = &self.settings;
         let found = page.origin.read();
         let fingerprint = rhumb_url::fingerprint(url);
         let options = Options {
@@ -126,15 +153,35 @@ impl Parser {
         let mut links = links_by(&response, limits, &options, product_token);
         self.rewrite(url, &mut links);
         self.count(page.body.len(), &links);
-        self.cuts.read(fingerprint, links.urls.len(), links.cut(), page.truncated.is_some());
-        let origin = Origin { page: page_of_links(url, &links, &found), ..found };
-        let origin = if links.redirect { redirected(origin) } else { linked(origin, links.urls.len()) };
+        self.cuts.read(
+            fingerprint,
+            links.urls.len(),
+            links.cut(),
+            page.truncated.is_some(),
+        );
+        let origin = Origin {
+            page: page_of_links(url, &links, &found),
+            ..found
+        };
+        let origin = if links.redirect {
+            redirected(origin)
+        } else {
+            linked(origin, links.urls.len())
+        };
         let is_told = links.charset.is_some() || links.cut().is_some();
         let document = (self.settings.documents && is_told).then(|| document(page, &mut links));
-        let parsed = Parsed { ticket, origin, links, document };
+        let parsed = Parsed {
+            ticket,
+            origin,
+            links,
+            document,
+        };
         match parsed.links.body.filter(|_| self.settings.content_seen) {
             Some(fingerprint) => {
-                let at = Place { url: fingerprint, links: links_fingerprint(&parsed) };
+                let at = Place {
+                    url: fingerprint,
+                    links: links_fingerprint(&parsed),
+                };
                 self.content.wait(now, Body { fingerprint, at }, parsed);
             }
             None => self.finish(parsed, out),
@@ -156,19 +203,33 @@ impl Parser {
 
     /// Publishes the links, and what the document says of itself: the page is finished.
     ///
-    /// A sitemap belongs to its server. Its URLs are the topic's that found it, and beyond its scope those of the other topics
-    /// whose scopes let them pass: the first that takes one has it.
+    /// A sitemap belongs to its server. Its URLs are the topic's that found it, and beyond its
+    /// scope those of the other topics whose scopes let them pass: the first that takes one has it.
     fn finish(&self, mut parsed: Parsed, out: &mut Output<Ask>) {
         publish(&parsed, &parsed.origin, self.settings.options.anchors, out);
         if parsed.links.is_sitemap {
-            for topic in self.settings.topics.iter().filter(|topic| **topic != parsed.origin.topic) {
-                let origin = Origin { topic: topic.clone(), ..parsed.origin.clone() };
+            for topic in self
+                .settings
+                .topics
+                .iter()
+                .filter(|topic| **topic != parsed.origin.topic)
+            {
+                let origin = Origin {
+                    topic: topic.clone(),
+                    ..parsed.origin.clone()
+                };
                 publish(&parsed, &origin, self.settings.options.anchors, out);
             }
         }
         told::parsed(&parsed.origin, &parsed.links);
         if let Some(document) = parsed.document.take() {
-            out.publish(Token::None, &Documents { entries: vec![document] }, vec![parsed.ticket]);
+            out.publish(
+                Token::None,
+                &Documents {
+                    entries: vec![document],
+                },
+                vec![parsed.ticket],
+            );
         }
         out.finish(parsed.ticket);
     }
@@ -178,8 +239,14 @@ impl Parser {
         if !rules.are_active() {
             return;
         }
-        // A redirect to what is rewritten to the page's own URL is requested once as it is, lest it be lost.
-        if links.redirect && links.urls.first().is_some_and(|target| rules.rewrite(target) == url) {
+        // A redirect to what is rewritten to the page's own URL is requested once as it is, lest it
+        // be lost.
+        if links.redirect
+            && links
+                .urls
+                .first()
+                .is_some_and(|target| rules.rewrite(target) == url)
+        {
             links.literal = links.urls.pop();
         }
         links.rewrite(rules);
@@ -194,14 +261,19 @@ impl Parser {
         self.tally.nofollow += u64::from(links.nofollow);
         self.tally.truncated += u64::from(links.truncated);
         self.tally.cut += u64::from(links.completeness == Completeness::Cut);
-        self.tally.cut_sitemaps += u64::from(matches!(links.cut(), Some(Cut::SitemapLinks | Cut::SitemapBytes)));
+        self.tally.cut_sitemaps += u64::from(matches!(
+            links.cut(),
+            Some(Cut::SitemapLinks | Cut::SitemapBytes)
+        ));
         self.tally.broken += u64::from(links.completeness == Completeness::Broken);
     }
 }
 
 /// Returns a fingerprint of all that decides what comes of a page's links.
 fn links_fingerprint(parsed: &Parsed) -> u64 {
-    let Origin { page, topic, depth, .. } = &parsed.origin;
+    let Origin {
+        page, topic, depth, ..
+    } = &parsed.origin;
     let mut text = format!("{} {topic} {depth}", rhumb_url::server_of(page));
     // The same index may be named by one robots.txt, and by none.
     text.extend(parsed.origin.sitemap_of());
@@ -224,14 +296,17 @@ fn document(page: &ArchivedPage, links: &mut Links) -> Document {
     }
 }
 
-/// [`Origin::page`] of a page's links. Where a sitemap redirects to is a sitemap of the same server, named or listed as that
-/// is. So are those that an index lists; those of an index that nobody named are no server's. An index that another one lists
-/// names none: an index lists no indexes (sitemaps.org).
+/// [`Origin::page`] of a page's links. Where a sitemap redirects to is a sitemap of the same
+/// server, named or listed as that is. So are those that an index lists; those of an index that
+/// nobody named are no server's. An index that another one lists names none: an index lists no
+/// indexes (sitemaps.org).
 fn page_of_links(url: &str, links: &Links, found: &Origin) -> String {
     let is_listed = found.is_listed_sitemap();
     match found.sitemap_of() {
         Some(server) if links.redirect && !is_listed => Origin::page_of_sitemaps(url, server),
-        Some(server) if links.redirect || links.is_index && !is_listed => Origin::page_of_listed_sitemaps(url, server),
+        Some(server) if links.redirect || links.is_index && !is_listed => {
+            Origin::page_of_listed_sitemaps(url, server)
+        }
         None if links.is_index => Origin::page_of_listed_sitemaps(url, ""),
         _ => url.to_owned(),
     }
@@ -240,8 +315,12 @@ fn page_of_links(url: &str, links: &Links, found: &Origin) -> String {
 /// Puts the links into messages, found so.
 fn publish(parsed: &Parsed, origin: &Origin, with_anchors: bool, out: &mut Output<Ask>) {
     let Parsed { ticket, links, .. } = parsed;
-    let mut message =
-        FoundUrls { origin: origin.clone(), urls: UrlList::new(), anchors: Vec::new(), sketch: links.sketch };
+    let mut message = FoundUrls {
+        origin: origin.clone(),
+        urls: UrlList::new(),
+        anchors: Vec::new(),
+        sketch: links.sketch,
+    };
     // Links of a host's pages are much alike: they go where their URLs were met before.
     let lane = Token::Lane(lane_of(rhumb_url::host_of(&origin.page)));
     let mut anchors = links.anchors.iter();
@@ -266,7 +345,8 @@ fn publish(parsed: &Parsed, origin: &Origin, with_anchors: bool, out: &mut Outpu
     }
 }
 
-/// A link leads one step away from the seed. What has flowed to its page flows on, shared among `links` links.
+/// A link leads one step away from the seed. What has flowed to its page flows on, shared among
+/// `links` links.
 fn linked(origin: Origin, links: usize) -> Origin {
     Origin {
         depth: origin.depth.saturating_add(1),
@@ -280,7 +360,10 @@ fn linked(origin: Origin, links: usize) -> Origin {
 
 /// A redirect leads to the same place under another name: same depth, one hop more, a seed still.
 fn redirected(origin: Origin) -> Origin {
-    Origin { redirects: origin.redirects.saturating_add(1), ..origin }
+    Origin {
+        redirects: origin.redirects.saturating_add(1),
+        ..origin
+    }
 }
 
 impl Core for Parser {
@@ -324,7 +407,10 @@ impl Core for Parser {
     }
 
     fn configure(&mut self, pipeline: &Pipeline) -> bool {
-        self.settings = Settings { dedups: self.settings.dedups.clone(), ..Settings::from(pipeline) };
+        self.settings = Settings {
+            dedups: self.settings.dedups.clone(),
+            ..Settings::from(pipeline)
+        };
         true
     }
 

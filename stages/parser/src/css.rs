@@ -1,16 +1,17 @@
 //! Style sheets: the URLs that one loads.
 //!
-//! In: a style sheet, or the value of a `style` attribute, decoded. Out: the URLs of `@import`, `url()` and
-//! `image-set()`, escapes resolved, in document order.
+//! In: a style sheet, or the value of a `style` attribute, decoded. Out: the URLs of `@import`,
+//! `url()` and `image-set()`, escapes resolved, in document order.
 //!
-//! Read as tokens, not as rules: which rules apply, and which fonts are needed, only a browser with a page at hand can
-//! tell, so all are taken. What no browser loads is left out: other at-rules' conditions and namespaces, imports behind
-//! the first block, `data:`, and fragments, which mean the document itself.
+//! Read as tokens, not as rules: which rules apply, and which fonts are needed, only a browser with
+//! a page at hand can tell, so all are taken. What no browser loads is left out: other at-rules'
+//! conditions and namespaces, imports behind the first block, `data:`, and fragments, which mean
+//! the document itself.
 //!
-//! Invariants: any text is accepted; the time is linear in it; nothing is kept but the token at hand, and no function
-//! calls itself, however deep blocks nest.
-//! Sources: CSS Syntax Module Level 3; CSS Cascading and Inheritance Level 5, section 2; CSS Values and Units Level 4,
-//! section 4.5; CSS Images Module Level 4, section 2.4.
+//! Invariants: any text is accepted; the time is linear in it; nothing is kept but the token at
+//! hand, and no function calls itself, however deep blocks nest. Sources: CSS Syntax Module Level
+//! 3; CSS Cascading and Inheritance Level 5, section 2; CSS Values and Units Level 4, section 4.5;
+//! CSS Images Module Level 4, section 2.4.
 
 use cssparser::{Parser, Token};
 
@@ -25,7 +26,10 @@ pub enum Kind {
 
 /// Shows the URLs that `css` loads, as written but for escapes, until `show` wants no more.
 pub fn urls(css: &str, kind: Kind, mut show: impl FnMut(&str) -> bool) {
-    let mut reader = Reader { may_import: kind == Kind::Sheet, ..Reader::default() };
+    let mut reader = Reader {
+        may_import: kind == Kind::Sheet,
+        ..Reader::default()
+    };
     let mut rest = css;
     loop {
         let mut tokens = Parser::new(rest);
@@ -41,7 +45,8 @@ pub fn urls(css: &str, kind: Kind, mut show: impl FnMut(&str) -> bool) {
                 break;
             }
         }
-        // The parser would skip the block that begins here, or call itself for it. To another one its tokens are like any.
+        // The parser would skip the block that begins here, or call itself for it. To another one
+        // its tokens are like any.
         rest = &rest[tokens.position().byte_index()..];
     }
 }
@@ -76,18 +81,24 @@ impl Reader {
         }
         match token {
             Token::UnquotedUrl(url) => return Some(url),
-            Token::QuotedString(text) if is_url || self.in_image_set == Some(0) => return Some(text),
+            Token::QuotedString(text) if is_url || self.in_image_set == Some(0) => {
+                return Some(text);
+            }
             Token::AtKeyword(name) => {
                 let is_import = self.may_import && name.eq_ignore_ascii_case("import");
                 self.prelude = Some(Prelude { is_import, open: 0 });
             }
-            Token::Function(name) if self.in_image_set.is_none() && is_image_set(name) => self.in_image_set = Some(0),
+            Token::Function(name) if self.in_image_set.is_none() && is_image_set(name) => {
+                self.in_image_set = Some(0)
+            }
             _ if opens(token) => {
                 self.is_url = is_url_function(token);
                 self.may_import &= !matches!(token, Token::CurlyBracketBlock);
                 self.in_image_set = self.in_image_set.map(|open| open + 1);
             }
-            _ if closes(token) => self.in_image_set = self.in_image_set.and_then(|open| open.checked_sub(1)),
+            _ if closes(token) => {
+                self.in_image_set = self.in_image_set.and_then(|open| open.checked_sub(1))
+            }
             _ => {}
         }
         None
@@ -117,11 +128,20 @@ impl Reader {
 }
 
 fn opens(token: &Token<'_>) -> bool {
-    matches!(token, Token::Function(_) | Token::ParenthesisBlock | Token::SquareBracketBlock | Token::CurlyBracketBlock)
+    matches!(
+        token,
+        Token::Function(_)
+            | Token::ParenthesisBlock
+            | Token::SquareBracketBlock
+            | Token::CurlyBracketBlock
+    )
 }
 
 fn closes(token: &Token<'_>) -> bool {
-    matches!(token, Token::CloseParenthesis | Token::CloseSquareBracket | Token::CloseCurlyBracket)
+    matches!(
+        token,
+        Token::CloseParenthesis | Token::CloseSquareBracket | Token::CloseCurlyBracket
+    )
 }
 
 /// With a URL in quotes it is a function; without them the URL is part of the token.
@@ -135,6 +155,8 @@ fn is_image_set(name: &str) -> bool {
 
 fn is_loaded(url: &str) -> bool {
     let url = url.trim_start_matches(|c| c <= ' ');
-    let is_data = url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
+    let is_data = url
+        .get(..5)
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
     !url.is_empty() && !url.starts_with('#') && !is_data
 }

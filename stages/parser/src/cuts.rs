@@ -1,8 +1,10 @@
 //! Cuts: which documents were not read to their end, so that `rhumb why` can tell.
 //!
-//! In: documents that were cut, when they were fetched or by a limit of links or bytes. Out: what is said of a URL.
+//! In: documents that were cut, when they were fetched or by a limit of links or bytes. Out: what
+//! is said of a URL.
 //!
-//! Invariant: the latest [`REMEMBERED_MAX`] are remembered, and no more (P6). An archive keeps all of them, in `crawl.jsonl`.
+//! Invariant: the latest [`REMEMBERED_MAX`] are remembered, and no more (P6). An archive keeps all
+//! of them, in `crawl.jsonl`.
 
 use std::collections::VecDeque;
 
@@ -37,17 +39,33 @@ impl Cuts {
         if self.0.len() == REMEMBERED_MAX {
             self.0.pop_front();
         }
-        self.0.push_back(Remembered { url, links, cut, is_truncated });
+        self.0.push_back(Remembered {
+            url,
+            links,
+            cut,
+            is_truncated,
+        });
     }
 
     /// What is told of a URL; none when it is not among them.
     pub(crate) fn told_of(&self, url: u64) -> Option<String> {
-        let Remembered { links, cut, is_truncated, .. } =
-            self.0.iter().rev().find(|remembered| remembered.url == url)?;
+        let Remembered {
+            links,
+            cut,
+            is_truncated,
+            ..
+        } = self
+            .0
+            .iter()
+            .rev()
+            .find(|remembered| remembered.url == url)?;
         let cut = cut.map(|cut| format!("what is beyond {} was left out", cut.key()));
         let truncated = is_truncated.then(|| "its body was cut when it was fetched".to_owned());
         let reasons: Vec<String> = [truncated, cut].into_iter().flatten().collect();
-        Some(format!("{links} links were taken from it: {}", reasons.join(", and ")))
+        Some(format!(
+            "{links} links were taken from it: {}",
+            reasons.join(", and ")
+        ))
     }
 }
 
@@ -61,12 +79,17 @@ mod tests {
         cuts.read(1, 5, None, false);
         assert_eq!(cuts.told_of(1), None, "it was read to its end");
         cuts.read(2, 50_000, Some(Cut::SitemapLinks), false);
-        let told = "50000 links were taken from it: what is beyond limits.links_per_sitemap was left out";
+        let told =
+            "50000 links were taken from it: what is beyond limits.links_per_sitemap was left out";
         assert_eq!(cuts.told_of(2).as_deref(), Some(told));
         cuts.read(2, 7, Some(Cut::PageBytes), true);
-        let told = "7 links were taken from it: its body was cut when it was fetched, and what is beyond \
-                    limits.decoded_bytes_max was left out";
-        assert_eq!(cuts.told_of(2).as_deref(), Some(told), "the last time counts");
+        let told = "7 links were taken from it: its body was cut when it was fetched, and what is \
+                    beyond limits.decoded_bytes_max was left out";
+        assert_eq!(
+            cuts.told_of(2).as_deref(),
+            Some(told),
+            "the last time counts"
+        );
         (0..REMEMBERED_MAX as u64).for_each(|url| cuts.read(100 + url, 0, None, true));
         assert_eq!((cuts.0.len(), cuts.told_of(2)), (REMEMBERED_MAX, None));
     }

@@ -1,7 +1,7 @@
 //! Documents: bodies made ready for reading.
 //!
-//! In: decoded bodies and their charsets. Out: text, or bytes in an encoding that contains ASCII, which need not be
-//! decoded as a whole; what relative URLs in them refer to.
+//! In: decoded bodies and their charsets. Out: text, or bytes in an encoding that contains ASCII,
+//! which need not be decoded as a whole; what relative URLs in them refer to.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,7 +17,8 @@ use crate::links::Mentions;
 use crate::references::{Syntax, text};
 use crate::scanner::Dialect;
 
-/// Bytes of a document in which its root element is looked for first; then in eight times as many, and so on.
+/// Bytes of a document in which its root element is looked for first; then in eight times as many,
+/// and so on.
 const HEAD_BYTES: usize = 4096;
 
 /// An HTML document ready for scanning.
@@ -34,27 +35,46 @@ impl<'a> Document<'a> {
     pub(crate) fn new(body: Cow<'a, [u8]>, dialect: Dialect, charset: Charset) -> Self {
         let query_encoding = query_encoding(charset);
         if charset.encoding.is_ascii_compatible() {
-            return Document { bytes: body, encoding: charset.encoding, query_encoding, dialect };
+            return Document {
+                bytes: body,
+                encoding: charset.encoding,
+                query_encoding,
+                dialect,
+            };
         }
         // UTF-16 and ISO-2022-JP.
         let bytes = Cow::Owned(decoded_text(&body, charset).into_owned().into_bytes());
-        Document { bytes, encoding: UTF_8, query_encoding, dialect }
+        Document {
+            bytes,
+            encoding: UTF_8,
+            query_encoding,
+            dialect,
+        }
     }
 
     /// What is written in a text or, so `syntax` says, in an attribute.
     pub(crate) fn said(&self, at: Range<usize>, syntax: Syntax) -> Cow<'_, str> {
-        let syntax = if self.dialect.is_xml() { Syntax::Xml } else { syntax };
+        let syntax = if self.dialect.is_xml() {
+            Syntax::Xml
+        } else {
+            syntax
+        };
         text(&self.bytes[at], self.encoding, syntax)
     }
 
-    /// What relative URLs refer to: the first `base` if it has a URL that can be one, else the page.
+    /// What relative URLs refer to: the first `base` if it has a URL that can be one, else the
+    /// page.
     pub(crate) fn base(&self, found: &Mentions, page: &Url) -> Url {
         found
             .base
             .clone()
             .and_then(|at| page.join(&self.said(at, Syntax::Attribute)).ok())
-            // A longer one makes no URL that could be crawled, and would be read anew for each link.
-            .filter(|base| base.as_str().len() <= URL_BYTES_MAX && !matches!(base.scheme(), "data" | "javascript"))
+            // A longer one makes no URL that could be crawled, and would be read anew for each
+            // link.
+            .filter(|base| {
+                base.as_str().len() <= URL_BYTES_MAX
+                    && !matches!(base.scheme(), "data" | "javascript")
+            })
             .unwrap_or_else(|| page.clone())
     }
 }
@@ -67,7 +87,10 @@ pub(crate) fn query_encoding(charset: Charset) -> Option<&'static Encoding> {
 
 /// A body as text.
 pub(crate) fn decoded_text(body: &[u8], charset: Charset) -> Cow<'_, str> {
-    charset.encoding.decode_without_bom_handling(&body[charset.mark_bytes..]).0
+    charset
+        .encoding
+        .decode_without_bom_handling(&body[charset.mark_bytes..])
+        .0
 }
 
 /// What kind of sitemap or feed a body is, if it is one.
@@ -89,8 +112,8 @@ fn kind_by_head<'a>(head: impl Fn(usize) -> Cow<'a, [u8]>) -> Option<Kind> {
     }
 }
 
-/// The beginning of a body, as text that contains ASCII. XML in UTF-16 is known by its first characters, too (XML 1.0,
-/// appendix F).
+/// The beginning of a body, as text that contains ASCII. XML in UTF-16 is known by its first
+/// characters, too (XML 1.0, appendix F).
 pub(crate) fn with_ascii(head: &[u8]) -> Cow<'_, [u8]> {
     let marked = match head {
         [b'<', 0, ..] => Some((UTF_16LE, 0)),
@@ -99,14 +122,19 @@ pub(crate) fn with_ascii(head: &[u8]) -> Cow<'_, [u8]> {
     };
     match marked {
         None => Cow::Borrowed(head),
-        Some((encoding, mark_bytes)) => {
-            Cow::Owned(encoding.decode_without_bom_handling(&head[mark_bytes..]).0.into_owned().into_bytes())
-        }
+        Some((encoding, mark_bytes)) => Cow::Owned(
+            encoding
+                .decode_without_bom_handling(&head[mark_bytes..])
+                .0
+                .into_owned()
+                .into_bytes(),
+        ),
     }
 }
 
-/// Undoes gzip where it is not a coding of the body but the body itself: `sitemap.xml.gz`. What else is packed remains
-/// as it is, unless it `is_wanted`: most archives are nothing to read, and are not unpacked for nothing.
+/// Undoes gzip where it is not a coding of the body but the body itself: `sitemap.xml.gz`. What
+/// else is packed remains as it is, unless it `is_wanted`: most archives are nothing to read, and
+/// are not unpacked for nothing.
 pub(crate) fn unzipped(packed: Decoded<'_>, is_wanted: bool, bytes_max: usize) -> Decoded<'_> {
     if !packed.body.starts_with(&[0x1F, 0x8B]) {
         return packed;
@@ -120,5 +148,8 @@ pub(crate) fn unzipped(packed: Decoded<'_>, is_wanted: bool, bytes_max: usize) -
         return packed;
     }
     let Decoded { body, completeness } = plain(bytes_max);
-    Decoded { body: Cow::Owned(body.into_owned()), completeness: completeness.max(packed.completeness) }
+    Decoded {
+        body: Cow::Owned(body.into_owned()),
+        completeness: completeness.max(packed.completeness),
+    }
 }

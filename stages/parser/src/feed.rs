@@ -1,14 +1,15 @@
-//! Feeds: the links of XML documents made of nothing else: sitemaps and their indexes, RSS and Atom.
+//! Feeds: the links of XML documents made of nothing else: sitemaps and their indexes, RSS and
+//! Atom.
 //!
-//! In: a document, decoded. Out: its links as written, with what they refer to; its title and its language. What it is
-//! its root element says, whatever the server calls it.
+//! In: a document, decoded. Out: its links as written, with what they refer to; its title and its
+//! language. What it is its root element says, whatever the server calls it.
 //!
-//! Read by the scanner, not by an XML parser: sitemaps that are cut, or feeds with a stray `&` or an element left open,
-//! keep what can be read. An element whose text counts ends with the next tag that is no markup of text: an end tag is
-//! forgotten more often than an element is put where it cannot be. What the document ends in is not taken: half a URL is
-//! another. No entity is expanded but those of HTML, so nothing grows.
-//! Invariant: any text is accepted; memory is bounded by the longest element.
-//! Sources: sitemaps.org protocol 0.9; RSS 0.91, 1.0 and 2.0; RFC 4287.
+//! Read by the scanner, not by an XML parser: sitemaps that are cut, or feeds with a stray `&` or
+//! an element left open, keep what can be read. An element whose text counts ends with the next tag
+//! that is no markup of text: an end tag is forgotten more often than an element is put where it
+//! cannot be. What the document ends in is not taken: half a URL is another. No entity is expanded
+//! but those of HTML, so nothing grows. Invariant: any text is accepted; memory is bounded by the
+//! longest element. Sources: sitemaps.org protocol 0.9; RSS 0.91, 1.0 and 2.0; RFC 4287.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -56,11 +57,15 @@ pub enum Root {
     Beyond,
 }
 
-/// What the root element is of a document that begins like this, or is this. Before it there may be comments, instructions
-/// and a doctype of any length (XML 1.0, section 2.8).
+/// What the root element is of a document that begins like this, or is this. Before it there may be
+/// comments, instructions and a doctype of any length (XML 1.0, section 2.8).
 pub fn root(head: &[u8], is_whole: bool) -> Root {
     let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
-    if head.trim_ascii_start().first().is_some_and(|byte| *byte != b'<') {
+    if head
+        .trim_ascii_start()
+        .first()
+        .is_some_and(|byte| *byte != b'<')
+    {
         return Root::Other;
     }
     let mut scanner = Scanner::new(head, Dialect::Xml);
@@ -71,10 +76,14 @@ pub fn root(head: &[u8], is_whole: bool) -> Root {
         }
         match token {
             // A tag of which there is the beginning.
-            Token::Other if scanner.text().end == head.len() && matches!(text, b"<" | b"</") => return Root::Beyond,
+            Token::Other if scanner.text().end == head.len() && matches!(text, b"<" | b"</") => {
+                return Root::Beyond;
+            }
             _ if !text.is_empty() => return Root::Other,
             Token::Other => {}
-            Token::Start(name) if scanner.text().end + 1 + name.len() == head.len() => return Root::Beyond,
+            Token::Start(name) if scanner.text().end + 1 + name.len() == head.len() => {
+                return Root::Beyond;
+            }
             Token::Start(name) => return kind_of_root(local(name)).map_or(Root::Other, Root::Of),
             Token::End(_) | Token::Data(_) => return Root::Other,
         }
@@ -104,8 +113,8 @@ pub struct About {
     pub language: String,
 }
 
-/// Shows the links of a document of this kind, which has this URL, each with what it refers to if it is relative, until
-/// `show` wants no more.
+/// Shows the links of a document of this kind, which has this URL, each with what it refers to if
+/// it is relative, until `show` wants no more.
 pub fn links(
     document: &str,
     kind: Kind,
@@ -115,11 +124,22 @@ pub fn links(
 ) -> About {
     let scanner = Scanner::new(document.as_bytes(), Dialect::Xml);
     let about = About::default();
-    let mut reader = Reader { document, kind, options, scanner, about, root: None, field: None };
+    let mut reader = Reader {
+        document,
+        kind,
+        options,
+        scanner,
+        about,
+        root: None,
+        field: None,
+    };
     let mut bases = Bases::new(url);
     let source = reader.source();
     while let Some(token) = reader.scanner.next() {
-        if reader.text(token).is_some_and(|link| !show(source, &link, bases.here())) {
+        if reader
+            .text(token)
+            .is_some_and(|link| !show(source, &link, bases.here()))
+        {
             break;
         }
         match token {
@@ -127,7 +147,10 @@ pub fn links(
                 let Some(base) = reader.base() else { break };
                 bases.start(name, base);
                 let is_whole = bases.are_said() && reader.scanner.closes_itself();
-                if reader.start(name).is_some_and(|link| !show(source, &link, bases.here())) {
+                if reader
+                    .start(name)
+                    .is_some_and(|link| !show(source, &link, bases.here()))
+                {
                     break;
                 }
                 if is_whole {
@@ -165,15 +188,19 @@ enum Field {
 
 /// Elements of HTML that mark up text: `<loc>` or `<title>` goes on behind them.
 const MARKUP: [&str; 26] = [
-    "a", "abbr", "b", "big", "br", "cite", "code", "div", "em", "font", "i", "img", "nobr", "p", "pre", "q", "s",
-    "small", "span", "strong", "sub", "sup", "tt", "u", "var", "wbr",
+    "a", "abbr", "b", "big", "br", "cite", "code", "div", "em", "font", "i", "img", "nobr", "p",
+    "pre", "q", "s", "small", "span", "strong", "sub", "sup", "tt", "u", "var", "wbr",
 ];
 
 impl<'a> Reader<'a> {
     /// Reads the text before a token, and a CDATA section; gives the link that ends there.
     fn text(&mut self, token: Token<'a>) -> Option<String> {
         let (_, read) = self.field.as_mut()?;
-        read.push_str(&text(&self.document.as_bytes()[self.scanner.text()], UTF_8, Syntax::Xml));
+        read.push_str(&text(
+            &self.document.as_bytes()[self.scanner.text()],
+            UTF_8,
+            Syntax::Xml,
+        ));
         match token {
             Token::Other => None,
             Token::Data(data) => {
@@ -253,7 +280,11 @@ impl<'a> Reader<'a> {
             b"guid" => {
                 let [is_permalink] = self.values(["ispermalink"])?;
                 let is_link = is_permalink.is_none_or(|said| !said.eq_ignore_ascii_case("false"));
-                if is_link { self.read(Field::Identifier) } else { None }
+                if is_link {
+                    self.read(Field::Identifier)
+                } else {
+                    None
+                }
             }
             b"title" if !has_prefix && self.about.title.is_empty() => self.read(Field::Title),
             b"language" if self.about.language.is_empty() => self.read(Field::Language),
@@ -289,7 +320,11 @@ impl<'a> Reader<'a> {
     }
 
     fn values<const N: usize>(&mut self, names: [&str; N]) -> Option<[Option<Cow<'a, str>>; N]> {
-        Some(self.scanner.values(names)?.map(|value| value.map(|value| self.value(value))))
+        Some(
+            self.scanner
+                .values(names)?
+                .map(|value| value.map(|value| self.value(value))),
+        )
     }
 
     fn value(&self, at: Range<usize>) -> Cow<'a, str> {
@@ -298,17 +333,24 @@ impl<'a> Reader<'a> {
 }
 
 fn is_markup(name: &[u8]) -> bool {
-    MARKUP.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    MARKUP
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// The URLs of a plain-text sitemap: one a line, absolute.
 pub fn lines(document: &str) -> impl Iterator<Item = &str> {
-    document.split(['\n', '\r']).map(str::trim).filter(|line| is_absolute(line))
+    document
+        .split(['\n', '\r'])
+        .map(str::trim)
+        .filter(|line| is_absolute(line))
 }
 
-/// Returns whether it begins like a URL of the web: schemes are of any case (RFC 3986, section 3.1).
+/// Returns whether it begins like a URL of the web: schemes are of any case (RFC 3986, section
+/// 3.1).
 fn is_absolute(line: &str) -> bool {
-    ["http://", "https://"]
-        .iter()
-        .any(|scheme| line.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+    ["http://", "https://"].iter().any(|scheme| {
+        line.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    })
 }

@@ -1,14 +1,14 @@
 //! Foreign content: is a place in a document inside of SVG or MathML?
 //!
-//! In: start and end tags. Out: yes or no. There `title`, `style` and `script` hold markup, may close themselves, and
-//! CDATA sections count.
+//! In: start and end tags. Out: yes or no. There `title`, `style` and `script` hold markup, may
+//! close themselves, and CDATA sections count.
 //!
-//! The elements open from the outermost `svg` or `math` on are remembered, with those of HTML inside. What is open
-//! around them is not: an end tag that belongs to none of them is taken for one of an element around, which it ends with
-//! all in it, when it has the name of one that often is. Of the rules by which elements of HTML end one another, those
-//! for `p`, `a` and `li` are kept.
-//! In XML no element ends another, and only what leads into foreign content and out of it is remembered.
-//! Source: HTML Living Standard, sections 13.2.6 and 13.2.6.5.
+//! The elements open from the outermost `svg` or `math` on are remembered, with those of HTML
+//! inside. What is open around them is not: an end tag that belongs to none of them is taken for
+//! one of an element around, which it ends with all in it, when it has the name of one that often
+//! is. Of the rules by which elements of HTML end one another, those for `p`, `a` and `li` are
+//! kept. In XML no element ends another, and only what leads into foreign content and out of it is
+//! remembered. Source: HTML Living Standard, sections 13.2.6 and 13.2.6.5.
 
 /// Elements remembered; deeper ones count as what they stand in.
 const DEPTH_MAX: usize = 64;
@@ -81,18 +81,28 @@ struct Element {
     name: Name,
     space: Space,
     content: Content,
-    /// An element of HTML that is special: end tags of most others do not end it. Known from the start, because each end tag
-    /// asks this of all that is open.
+    /// An element of HTML that is special: end tags of most others do not end it. Known from the
+    /// start, because each end tag asks this of all that is open.
     is_special: bool,
 }
 
 impl Element {
     fn html(name: Name) -> Self {
-        Element { name, space: Space::Html, content: Content::Html, is_special: name.is_one_of(&SPECIAL) }
+        Element {
+            name,
+            space: Space::Html,
+            content: Content::Html,
+            is_special: name.is_one_of(&SPECIAL),
+        }
     }
 
     fn foreign(name: Name, space: Space, content: Content) -> Self {
-        Element { name, space, content, is_special: false }
+        Element {
+            name,
+            space,
+            content,
+            is_special: false,
+        }
     }
 
     /// Returns whether a start tag of this name in it is one of SVG or MathML.
@@ -128,8 +138,8 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Returns whether the place is in no `svg` and no `math`: an end tag there changes nothing, and a start tag only if foreign
-    /// content begins with it.
+    /// Returns whether the place is in no `svg` and no `math`: an end tag there changes nothing,
+    /// and a start tag only if foreign content begins with it.
     #[inline]
     pub fn is_outside(&self) -> bool {
         self.open.is_empty()
@@ -143,32 +153,52 @@ impl Foreign {
 
     /// Returns whether start tags at the place are of SVG or MathML.
     pub fn is_inside(&self) -> bool {
-        self.open.last().is_some_and(|element| !element.is_html_or_holds_it())
+        self.open
+            .last()
+            .is_some_and(|element| !element.is_html_or_holds_it())
     }
 
-    /// Returns whether a start tag of this name at the place is one of SVG or MathML. `font` is left out of this: it depends
-    /// on its attributes.
+    /// Returns whether a start tag of this name at the place is one of SVG or MathML. `font` is
+    /// left out of this: it depends on its attributes.
     #[inline]
     pub fn takes(&self, name: &[u8]) -> bool {
-        self.open.last().is_some_and(|element| element.takes_here(Name::of(name)))
+        self.open
+            .last()
+            .is_some_and(|element| element.takes_here(Name::of(name)))
     }
 
-    /// Returns whether CDATA sections count: the element around the place is of SVG or MathML, whatever it holds.
+    /// Returns whether CDATA sections count: the element around the place is of SVG or MathML,
+    /// whatever it holds.
     pub fn has_data(&self) -> bool {
-        self.open.last().is_some_and(|element| element.space != Space::Html)
+        self.open
+            .last()
+            .is_some_and(|element| element.space != Space::Html)
     }
 
     /// A start tag with these attributes. Afterwards the place is that of its content.
-    pub fn start<'v>(&mut self, name: &[u8], closes_itself: bool, attribute: impl Fn(&str) -> Option<&'v [u8]>) {
+    pub fn start<'v>(
+        &mut self,
+        name: &[u8],
+        closes_itself: bool,
+        attribute: impl Fn(&str) -> Option<&'v [u8]>,
+    ) {
         let name = Name::of(name);
-        let around = self.open.last().filter(|element| element.takes_as_foreign(name)).copied();
+        let around = self
+            .open
+            .last()
+            .filter(|element| element.takes_as_foreign(name))
+            .copied();
         match around {
             Some(_) if is_only_html(name, &attribute) => {
                 self.leave();
                 self.start_html(name);
             }
             Some(Element { space, .. }) if !closes_itself => {
-                self.push(Element::foreign(name, space, content(space, name, &attribute)));
+                self.push(Element::foreign(
+                    name,
+                    space,
+                    content(space, name, &attribute),
+                ));
             }
             Some(_) => {}
             None if name == SVG || name == MATH => {
@@ -293,7 +323,11 @@ fn content<'v>(space: Space, name: Name, attribute: impl Fn(&str) -> Option<&'v 
         Space::Math if name == ANNOTATION => {
             let encoding = attribute("encoding").unwrap_or_default();
             let is_html = |known: &str| encoding.eq_ignore_ascii_case(known.as_bytes());
-            if is_html("text/html") || is_html("application/xhtml+xml") { Content::Html } else { Content::Annotation }
+            if is_html("text/html") || is_html("application/xhtml+xml") {
+                Content::Html
+            } else {
+                Content::Annotation
+            }
         }
         _ => Content::Foreign,
     }
@@ -302,7 +336,10 @@ fn content<'v>(space: Space, name: Name, attribute: impl Fn(&str) -> Option<&'v 
 /// Returns whether a start tag ends foreign content wherever it stands.
 fn is_only_html<'v>(name: Name, attribute: impl Fn(&str) -> Option<&'v [u8]>) -> bool {
     name.is_one_of(&ONLY_HTML)
-        || name == FONT && ["color", "face", "size"].into_iter().any(|known| attribute(known).is_some())
+        || name == FONT
+            && ["color", "face", "size"]
+                .into_iter()
+                .any(|known| attribute(known).is_some())
 }
 
 const A: Name = Name::of(b"a");
@@ -329,22 +366,25 @@ const ONLY_HTML: [Name; 44] = names(
 
 /// Other elements of HTML that drawings often stand in.
 const OFTEN_AROUND: [Name; 18] = names(
-    "a article aside button figure font footer form header label main nav section tbody td template \
-     th tr",
+    "a article aside button figure font footer form header label main nav section tbody td \
+     template th tr",
 );
 
 /// Elements of HTML that have no content.
-const EMPTY: [Name; 18] =
-    names("area base basefont bgsound br col embed frame hr image img input link meta param source track wbr");
+const EMPTY: [Name; 18] = names(
+    "area base basefont bgsound br col embed frame hr image img input link meta param source track \
+     wbr",
+);
 
 /// Elements of HTML that are nothing outside of tables, or inside of other documents' elements.
-const OF_TABLES: [Name; 12] = names("body caption colgroup frameset head html tbody td tfoot th thead tr");
+const OF_TABLES: [Name; 12] =
+    names("body caption colgroup frameset head html tbody td tfoot th thead tr");
 
 /// Elements of HTML that end a paragraph when they begin.
 const END_PARAGRAPHS: [Name; 41] = names(
-    "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption figure \
-     footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p plaintext pre search \
-     section summary table ul xmp",
+    "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption \
+     figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p plaintext \
+     pre search section summary table ul xmp",
 );
 
 /// Elements of HTML that go on where their end tag stands in a special element in them.
@@ -352,10 +392,11 @@ const FORMATTING: [Name; 14] = names("a b big code em font i nobr s small strike
 
 /// Elements of HTML in which an end tag of one around them that is none of these ends nothing.
 const SPECIAL: [Name; 65] = names(
-    "address applet article aside blockquote body button caption center colgroup dd details dir div dl dt \
-     fieldset figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup html iframe li \
-     listing main marquee menu nav noembed noframes noscript object ol p plaintext pre script search \
-     section select style summary table tbody td template textarea tfoot th thead title tr ul xmp",
+    "address applet article aside blockquote body button caption center colgroup dd details dir \
+     div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header \
+     hgroup html iframe li listing main marquee menu nav noembed noframes noscript object ol p \
+     plaintext pre script search section select style summary table tbody td template textarea \
+     tfoot th thead title tr ul xmp",
 );
 
 #[cfg(test)]
@@ -369,7 +410,11 @@ mod tests {
         let values = |name: &str| (name == known).then_some(value.as_bytes());
         match tag.strip_prefix('/') {
             Some(name) => foreign.end(name.as_bytes()),
-            None => foreign.start(tag.trim_end_matches('/').as_bytes(), tag.ends_with('/'), values),
+            None => foreign.start(
+                tag.trim_end_matches('/').as_bytes(),
+                tag.ends_with('/'),
+                values,
+            ),
         }
     }
 
@@ -433,7 +478,8 @@ mod tests {
     fn a_place_is_foreign_inside_of_svg_and_math_but_not_of_html_in_them() {
         for &(tags, expected) in PLACES {
             let mut foreign = Foreign::default();
-            tags.split(' ').for_each(|written| tag(&mut foreign, written));
+            tags.split(' ')
+                .for_each(|written| tag(&mut foreign, written));
             assert_eq!(foreign.is_inside(), expected, "{tags}");
         }
     }
@@ -468,7 +514,12 @@ mod tests {
             } else {
                 foreign.end_in_xml(name)
             }
-            assert_eq!(foreign.is_inside(), expected, "{}", String::from_utf8_lossy(name));
+            assert_eq!(
+                foreign.is_inside(),
+                expected,
+                "{}",
+                String::from_utf8_lossy(name)
+            );
         }
     }
 

@@ -1,7 +1,8 @@
 //! Link headers: typed links that come with a response.
 //!
-//! In: the value of a `Link` header. Out: the links that start from the page, with their relations, as written.
-//! A link with an `anchor` starts elsewhere and is left out. Source: RFC 8288, section 3 and appendix B.2.
+//! In: the value of a `Link` header. Out: the links that start from the page, with their relations,
+//! as written. A link with an `anchor` starts elsewhere and is left out. Source: RFC 8288, section
+//! 3 and appendix B.2.
 
 /// A link of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +18,19 @@ pub fn links_in(value: &str) -> Vec<HeaderLink<'_>> {
     let mut links = Vec::new();
     let mut rest = value;
     while let Some((_, behind)) = rest.split_once('<') {
-        let Some((target, behind)) = behind.split_once('>') else { break };
-        let Parameters { rel, has_anchor, bytes } = parameters(behind);
+        let Some((target, behind)) = behind.split_once('>') else {
+            break;
+        };
+        let Parameters {
+            rel,
+            has_anchor,
+            bytes,
+        } = parameters(behind);
         if !has_anchor {
-            links.push(HeaderLink { target: target.trim(), rel: rel.unwrap_or_default() });
+            links.push(HeaderLink {
+                target: target.trim(),
+                rel: rel.unwrap_or_default(),
+            });
         }
         rest = &behind[bytes..];
     }
@@ -35,7 +45,8 @@ struct Parameters {
 }
 
 fn parameters(text: &str) -> Parameters {
-    let (mut rel, mut has_anchor) = (None, false);
+    let mut rel = None;
+    let mut has_anchor = false;
     let mut at = 0;
     while text[at..].trim_start().starts_with(';') {
         at += text[at..].find(';').map_or(0, |found| found + 1);
@@ -56,7 +67,11 @@ fn parameters(text: &str) -> Parameters {
     }
     // Whatever stands before the next link.
     let bytes = at + text[at..].find(',').unwrap_or(text.len() - at);
-    Parameters { rel, has_anchor, bytes }
+    Parameters {
+        rel,
+        has_anchor,
+        bytes,
+    }
 }
 
 /// Reads a token or a quoted string, and tells how long it is.
@@ -86,11 +101,20 @@ mod tests {
         let cases: &[(&str, &[(&str, &str)])] = &[
             ("</a>; rel=next", &[("/a", "next")]),
             ("</a>;REL=\"prev next\"", &[("/a", "prev next")]),
-            ("</a>; title=\"x, <y>; rel=z\"; rel = next , </b>; rel=prev", &[("/a", "next"), ("/b", "prev")]),
+            (
+                "</a>; title=\"x, <y>; rel=z\"; rel = next , </b>; rel=prev",
+                &[("/a", "next"), ("/b", "prev")],
+            ),
             ("</a>; rel=\"a\\\"b\"; rel=next", &[("/a", "a\"b")]),
             ("</a>, </b>", &[("/a", ""), ("/b", "")]),
-            ("</a>; anchor=\"/c\"; rel=next, </b>; rel=next", &[("/b", "next")]),
-            ("</a>; crossorigin; rel=preload; as=style", &[("/a", "preload")]),
+            (
+                "</a>; anchor=\"/c\"; rel=next, </b>; rel=next",
+                &[("/b", "next")],
+            ),
+            (
+                "</a>; crossorigin; rel=preload; as=style",
+                &[("/a", "preload")],
+            ),
             ("</a,b;c>; rel=next", &[("/a,b;c", "next")]),
             ("</a>; rel=\"next", &[("/a", "next")]),
             ("</a>; rel=", &[("/a", "")]),
@@ -101,8 +125,14 @@ mod tests {
             ("", &[]),
         ];
         for (value, expected) in cases {
-            let found: Vec<_> = links_in(value).into_iter().map(|link| (link.target, link.rel)).collect();
-            let expected: Vec<_> = expected.iter().map(|(target, rel)| (*target, (*rel).to_owned())).collect();
+            let found: Vec<_> = links_in(value)
+                .into_iter()
+                .map(|link| (link.target, link.rel))
+                .collect();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(target, rel)| (*target, (*rel).to_owned()))
+                .collect();
             assert_eq!(found, expected, "{value}");
         }
     }

@@ -1,8 +1,8 @@
 //! Links: finds the URLs an HTML document mentions, as they are written.
 //!
-//! In: the bytes of a document in an encoding that contains ASCII. Out: where in the document the values lie, in
-//! document order, and what the document says about itself (base, title, language, nofollow). Nothing is decoded or
-//! copied here, but for the text around links when that is wanted.
+//! In: the bytes of a document in an encoding that contains ASCII. Out: where in the document the
+//! values lie, in document order, and what the document says about itself (base, title, language,
+//! nofollow). Nothing is decoded or copied here, but for the text around links when that is wanted.
 //!
 //! Invariants: any bytes are accepted; memory is bounded by the document's size.
 //! Source: HTML Living Standard, sections 4.2.4, 4.6.6 and 13.2.
@@ -124,14 +124,20 @@ impl<'a> Reader<'a> {
                 self.prose(&token, was_raw);
             }
             if let Token::End(name) = token
-                && is_template(if self.dialect.is_xml() { local(name) } else { name })
+                && is_template(if self.dialect.is_xml() {
+                    local(name)
+                } else {
+                    name
+                })
             {
                 self.templates = self.templates.saturating_sub(1);
             }
             let Token::Start(name) = token else { continue };
             is_raw = raw_text(name).is_some();
             // The first title, and no tooltip of a drawing.
-            text_of = if self.found.title.is_none() && name.eq_ignore_ascii_case(b"title") && !self.scanner.is_foreign()
+            text_of = if self.found.title.is_none()
+                && name.eq_ignore_ascii_case(b"title")
+                && !self.scanner.is_foreign()
             {
                 Some(TextOf::Title)
             } else if self.options.embedded && name.eq_ignore_ascii_case(b"style") {
@@ -148,12 +154,19 @@ impl<'a> Reader<'a> {
     /// Reads the text before a token.
     fn prose(&mut self, token: &Token<'_>, is_raw: bool) {
         if !is_raw {
-            self.found.prose.add(&self.said(&self.document[self.scanner.text()], Syntax::Text));
+            self.found
+                .prose
+                .add(&self.said(&self.document[self.scanner.text()], Syntax::Text));
         }
-        let (Token::Start(name) | Token::End(name)) = token else { return };
+        let (Token::Start(name) | Token::End(name)) = token else {
+            return;
+        };
         if name.eq_ignore_ascii_case(b"a") {
             self.end_link();
-        } else if !INLINE.iter().any(|inline| name.eq_ignore_ascii_case(inline.as_bytes())) {
+        } else if !INLINE
+            .iter()
+            .any(|inline| name.eq_ignore_ascii_case(inline.as_bytes()))
+        {
             self.found.prose.space();
         }
     }
@@ -167,11 +180,19 @@ impl<'a> Reader<'a> {
 
     fn mention(&mut self, at: Option<Range<usize>>, source: Source) {
         let Some(at) = at else { return };
-        let start = if self.options.anchors { self.found.prose.place() } else { 0 };
+        let start = if self.options.anchors {
+            self.found.prose.place()
+        } else {
+            0
+        };
         if self.options.anchors && source == Source::A {
             self.link = Some((self.found.values.len(), start));
         }
-        self.found.values.push(Mention { at, source, words: start..start });
+        self.found.values.push(Mention {
+            at,
+            source,
+            words: start..start,
+        });
     }
 
     /// A start tag; none when it is not whole.
@@ -183,7 +204,11 @@ impl<'a> Reader<'a> {
         if self.scanner.is_foreign() {
             return self.drawing(local(name));
         }
-        let name = if self.dialect.is_xml() { self.of_xhtml(name)? } else { name };
+        let name = if self.dialect.is_xml() {
+            self.of_xhtml(name)?
+        } else {
+            name
+        };
         if name.len() > NAME_BYTES_MAX {
             let is_empty = self.dialect.is_xml() && self.scanner.closes_itself();
             self.templates += usize::from(is_template(name) && !is_empty);
@@ -224,7 +249,10 @@ impl<'a> Reader<'a> {
     }
 
     fn values<const N: usize>(&mut self, names: [&str; N], source: Source) -> Option<()> {
-        self.scanner.values(names)?.into_iter().for_each(|value| self.mention(value, source));
+        self.scanner
+            .values(names)?
+            .into_iter()
+            .for_each(|value| self.mention(value, source));
         Some(())
     }
 
@@ -240,7 +268,8 @@ impl<'a> Reader<'a> {
         let [action, method, rel] = self.scanner.values(["action", "method", "rel"])?;
         let method = self.bytes(&method).trim_ascii();
         // Any other word than these means GET.
-        let is_get = !method.eq_ignore_ascii_case(b"post") && !method.eq_ignore_ascii_case(b"dialog");
+        let is_get =
+            !method.eq_ignore_ascii_case(b"post") && !method.eq_ignore_ascii_case(b"dialog");
         if is_get && !self.bytes(&action).is_empty() && !self.is_unwanted(&rel) {
             self.mention(action, Source::Form);
         }
@@ -273,25 +302,32 @@ impl<'a> Reader<'a> {
         if http_equiv.eq_ignore_ascii_case(b"refresh") {
             self.mention(content, Source::MetaRefresh);
         } else {
-            self.found.nofollow |= meta_says_nofollow(self.bytes(&name), self.bytes(&content), self.agent);
+            self.found.nofollow |=
+                meta_says_nofollow(self.bytes(&name), self.bytes(&content), self.agent);
         }
         Some(())
     }
 
     /// The name of an element of XHTML, which is written in lower case.
     fn of_xhtml(&mut self, name: &'a [u8]) -> Option<&'a [u8]> {
-        let is_it = prefix(name).is_empty() || self.prefixes.is_of_html(prefix(name), self.document);
+        let is_it =
+            prefix(name).is_empty() || self.prefixes.is_of_html(prefix(name), self.document);
         let name = local(name);
         (is_it && !name.iter().any(u8::is_ascii_uppercase)).then_some(name)
     }
 
     fn said<'t>(&self, written: &'t [u8], syntax: Syntax) -> Cow<'t, str> {
-        let syntax = if self.dialect.is_xml() { Syntax::Xml } else { syntax };
+        let syntax = if self.dialect.is_xml() {
+            Syntax::Xml
+        } else {
+            syntax
+        };
         text(written, self.encoding, syntax)
     }
 
     fn is_unwanted(&self, rel: &Option<Range<usize>>) -> bool {
-        self.options.obeys_nofollow() && has_word(self.bytes(rel), &["nofollow", "ugc", "sponsored"])
+        self.options.obeys_nofollow()
+            && has_word(self.bytes(rel), &["nofollow", "ugc", "sponsored"])
     }
 
     fn bytes(&self, at: &Option<Range<usize>>) -> &'a [u8] {
@@ -318,7 +354,8 @@ pub(crate) fn source_of_link(rel: &[u8], options: &Options) -> Option<Source> {
 /// Relations that say when to load a target, not what it is.
 const HINTS: [&str; 4] = ["preload", "modulepreload", "prefetch", "prerender"];
 
-/// Relations whose targets are what a page is made with; a style sheet remains one when it is an alternate.
+/// Relations whose targets are what a page is made with; a style sheet remains one when it is an
+/// alternate.
 const EMBEDDED_RELATIONS: [&str; 8] = [
     "stylesheet",
     "icon",
@@ -330,8 +367,8 @@ const EMBEDDED_RELATIONS: [&str; 8] = [
     "manifest",
 ];
 
-/// Relations whose targets are pages: those of HTML and of feeds that lead on, and the older ones by which documents are
-/// still joined (HTML 4.01, section 6.12).
+/// Relations whose targets are pages: those of HTML and of feeds that lead on, and the older ones
+/// by which documents are still joined (HTML 4.01, section 6.12).
 const PAGE_RELATIONS: [&str; 25] = [
     "next",
     "prev",
@@ -362,8 +399,8 @@ const PAGE_RELATIONS: [&str; 25] = [
 
 /// Elements that do not part the text before them from that behind.
 const INLINE: [&str; 20] = [
-    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "em", "font", "i", "kbd", "mark", "small", "span", "strong", "sub",
-    "sup", "tt", "u", "wbr",
+    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "em", "font", "i", "kbd", "mark", "small",
+    "span", "strong", "sub", "sup", "tt", "u", "wbr",
 ];
 
 fn is_template(name: &[u8]) -> bool {
@@ -371,7 +408,9 @@ fn is_template(name: &[u8]) -> bool {
 }
 
 fn has_word(words: &[u8], wanted: &[&str]) -> bool {
-    words
-        .split(|byte| byte.is_ascii_whitespace())
-        .any(|word| wanted.iter().any(|wanted| word.eq_ignore_ascii_case(wanted.as_bytes())))
+    words.split(|byte| byte.is_ascii_whitespace()).any(|word| {
+        wanted
+            .iter()
+            .any(|wanted| word.eq_ignore_ascii_case(wanted.as_bytes()))
+    })
 }

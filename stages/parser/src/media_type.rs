@@ -1,14 +1,15 @@
 //! Media types: is this response HTML, a style sheet, a manifest?
 //!
-//! In: the values of `Content-Type`, and the decoded body or the path. Out: the type and its charset; yes or no.
+//! In: the values of `Content-Type`, and the decoded body or the path. Out: the type and its
+//! charset; yes or no.
 //!
-//! A declared HTML type is believed. A missing or another type is checked against how the body starts, because HTML
-//! is often served as something else; what does not start like HTML is not scanned. Style sheets and manifests have no
-//! such start: they are what browsers take for them.
+//! A declared HTML type is believed. A missing or another type is checked against how the body
+//! starts, because HTML is often served as something else; what does not start like HTML is not
+//! scanned. Style sheets and manifests have no such start: they are what browsers take for them.
 //!
-//! Where the standards leave documents unread that are HTML, they are read: a byte order mark does not make text of HTML, a
-//! tag's name may end with `/`.
-//! Sources: Fetch Standard, "extract a MIME type"; MIME Sniffing Standard, sections 4.4 and 7.1.
+//! Where the standards leave documents unread that are HTML, they are read: a byte order mark does
+//! not make text of HTML, a tag's name may end with `/`. Sources: Fetch Standard, "extract a MIME
+//! type"; MIME Sniffing Standard, sections 4.4 and 7.1.
 
 use encoding_rs::Encoding;
 
@@ -53,14 +54,16 @@ pub struct MediaType<'a> {
 }
 
 impl<'a> MediaType<'a> {
-    /// The type that the values of all `Content-Type` headers say: the last that is one, with the charset of those before
-    /// it that are the same.
+    /// The type that the values of all `Content-Type` headers say: the last that is one, with the
+    /// charset of those before it that are the same.
     pub fn of(values: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut said = MediaType::default();
         for (essence, parameters) in media_type::types(values) {
             let is_same = essence.eq_ignore_ascii_case(said.essence);
             let label = media_type::parts(parameters, b';').find_map(charset_of);
-            let charset = label.and_then(Encoding::for_label_no_replacement).or(said.charset.filter(|_| is_same));
+            let charset = label
+                .and_then(Encoding::for_label_no_replacement)
+                .or(said.charset.filter(|_| is_same));
             said = MediaType { essence, charset };
         }
         said
@@ -77,14 +80,20 @@ impl<'a> MediaType<'a> {
 
     /// Returns whether it is XML of any kind.
     fn is_xml(&self) -> bool {
-        let suffix = self.essence.len().checked_sub(4).map_or(&[][..], |at| &self.essence[at..]);
+        let suffix = self
+            .essence
+            .len()
+            .checked_sub(4)
+            .map_or(&[][..], |at| &self.essence[at..]);
         self.is("text/xml") || self.is("application/xml") || suffix.eq_ignore_ascii_case(b"+xml")
     }
 
     /// Returns whether it is some markup or data, and no text for readers.
     pub(crate) fn is_markup_or_data(&self) -> bool {
         let essence = self.essence.to_ascii_lowercase();
-        [&b"html"[..], b"xml", b"json"].iter().any(|word| memchr::memmem::find(&essence, word).is_some())
+        [&b"html"[..], b"xml", b"json"]
+            .iter()
+            .any(|word| memchr::memmem::find(&essence, word).is_some())
     }
 
     /// How the response is to be read as HTML; none when it is none.
@@ -100,7 +109,12 @@ impl<'a> MediaType<'a> {
         let start = match marked {
             Some((encoding, mark_bytes)) if !encoding.is_ascii_compatible() => {
                 let sniffed = &body[mark_bytes..body.len().min(SNIFFED_BYTES).max(mark_bytes)];
-                encoding.decode_without_bom_handling(sniffed).0.into_owned().into_bytes().into()
+                encoding
+                    .decode_without_bom_handling(sniffed)
+                    .0
+                    .into_owned()
+                    .into_bytes()
+                    .into()
             }
             Some((_, mark_bytes)) => std::borrow::Cow::Borrowed(&body[mark_bytes..]),
             None => std::borrow::Cow::Borrowed(body),
@@ -113,7 +127,11 @@ impl<'a> MediaType<'a> {
             return Some(Dialect::Html);
         }
         let is_xml = self.is_xml() || self.is_unknown() && start.starts_with(b"<?xml");
-        starts_like_html(start).then_some(if is_xml { Dialect::Xhtml } else { Dialect::Html })
+        starts_like_html(start).then_some(if is_xml {
+            Dialect::Xhtml
+        } else {
+            Dialect::Html
+        })
     }
 
     /// Returns whether browsers take the response for a style sheet, when a page asks for one.
@@ -121,17 +139,22 @@ impl<'a> MediaType<'a> {
         self.is("text/css") || self.essence.is_empty() && path.ends_with(".css")
     }
 
-    /// Returns whether the response is the manifest of a web app, by its type or its name: browsers take any JSON for one that
-    /// a page calls so.
+    /// Returns whether the response is the manifest of a web app, by its type or its name: browsers
+    /// take any JSON for one that a page calls so.
     pub fn is_manifest(&self, path: &str) -> bool {
-        self.is("application/manifest+json") || path.ends_with(".webmanifest") || path.ends_with("/manifest.json")
+        self.is("application/manifest+json")
+            || path.ends_with(".webmanifest")
+            || path.ends_with("/manifest.json")
     }
 }
 
 /// `sitemap.txt`, `sitemap-2.txt.gz` and the like.
 pub(crate) fn has_text_sitemap_name(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default().as_bytes();
-    let begins = |with: &str| name.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()));
+    let begins = |with: &str| {
+        name.get(..with.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()))
+    };
     let ends = |with: &str| {
         let start = name.len().saturating_sub(with.len());
         name[start..].eq_ignore_ascii_case(with.as_bytes())
@@ -139,13 +162,19 @@ pub(crate) fn has_text_sitemap_name(path: &str) -> bool {
     begins("sitemap") && (ends(".txt") || ends(".txt.gz"))
 }
 
-/// What a parameter says if it is a charset: with quotes of any kind, and white space that the grammar does not allow.
+/// What a parameter says if it is a charset: with quotes of any kind, and white space that the
+/// grammar does not allow.
 fn charset_of(parameter: &[u8]) -> Option<&[u8]> {
     let equals = memchr::memchr(b'=', parameter)?;
-    let is_it = parameter[..equals].trim_ascii().eq_ignore_ascii_case(b"charset");
+    let is_it = parameter[..equals]
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"charset");
     let value = parameter[equals + 1..].trim_ascii();
     let value = match value.split_first() {
-        Some((quote @ (b'"' | b'\''), quoted)) => quoted.split(|byte| byte == quote).next().unwrap_or_default(),
+        Some((quote @ (b'"' | b'\''), quoted)) => quoted
+            .split(|byte| byte == quote)
+            .next()
+            .unwrap_or_default(),
         _ => value,
     };
     (is_it && !value.is_empty()).then_some(value)
@@ -162,12 +191,17 @@ fn starts_like_html(start: &[u8]) -> bool {
         } else {
             break;
         };
-        let Some(end) = memchr::memmem::find(&rest[opening.len()..], ending) else { return false };
+        let Some(end) = memchr::memmem::find(&rest[opening.len()..], ending) else {
+            return false;
+        };
         rest = rest[opening.len() + end + ending.len()..].trim_ascii_start();
     }
     STARTS.iter().any(|known| {
-        rest.get(..known.len()).is_some_and(|tag| tag.eq_ignore_ascii_case(known.as_bytes()))
-            && rest.get(known.len()).is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'/' | b'>'))
+        rest.get(..known.len())
+            .is_some_and(|tag| tag.eq_ignore_ascii_case(known.as_bytes()))
+            && rest
+                .get(known.len())
+                .is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'/' | b'>'))
     })
 }
 
@@ -225,7 +259,12 @@ mod tests {
         ];
         for (content_type, body, expected) in cases {
             let found = said(&[content_type]).html(body);
-            assert_eq!(found, *expected, "{content_type} {:?}", String::from_utf8_lossy(body));
+            assert_eq!(
+                found,
+                *expected,
+                "{content_type} {:?}",
+                String::from_utf8_lossy(body)
+            );
         }
         assert_eq!(said(&[]).html(b"<p>"), HTML);
     }
@@ -239,24 +278,59 @@ mod tests {
             (&["text/html, */*"], "text/html", None),
             (&["text/html, nonsense, ,"], "text/html", None),
             (&["text/plain;charset=gbk, text/html"], "text/html", None),
-            (&["text/html;charset=gbk, TEXT/HTML"], "TEXT/HTML", Some(GBK)),
-            (&["text/html;charset=gbk", "text/html;x=y;charset=windows-1255"], "text/html", Some(WINDOWS_1255)),
-            (&["text/html;charset=gbk, text/plain, text/html"], "text/html", None),
+            (
+                &["text/html;charset=gbk, TEXT/HTML"],
+                "TEXT/HTML",
+                Some(GBK),
+            ),
+            (
+                &[
+                    "text/html;charset=gbk",
+                    "text/html;x=y;charset=windows-1255",
+                ],
+                "text/html",
+                Some(WINDOWS_1255),
+            ),
+            (
+                &["text/html;charset=gbk, text/plain, text/html"],
+                "text/html",
+                None,
+            ),
             (&["text/html;x=\",text/plain\", x/y"], "x/y", None),
             (&["text/html;x=\"\\\",text/plain\""], "text/html", None),
             (&["text/html;x=\",text/plain"], "text/html", None),
             (&["text/html;;charset=UTF-8;"], "text/html", Some(UTF_8)),
-            (&["text/html; charset=\"koi8-r\""], "text/html", Some(KOI8_R)),
+            (
+                &["text/html; charset=\"koi8-r\""],
+                "text/html",
+                Some(KOI8_R),
+            ),
             (&["text/html; charset='koi8-r'"], "text/html", Some(KOI8_R)),
             (&["text/html; CHARSET = koi8-r"], "text/html", Some(KOI8_R)),
             (&["text/html charset=koi8-r"], "text/html", Some(KOI8_R)),
-            (&["text/html; charset=; charset=koi8-r; charset=gbk"], "text/html", Some(KOI8_R)),
-            (&["text/html; charset=nonsense; charset=gbk"], "text/html", None),
-            (&["text/html; x-charset=gbk; x=\";charset=gbk\""], "text/html", None),
+            (
+                &["text/html; charset=; charset=koi8-r; charset=gbk"],
+                "text/html",
+                Some(KOI8_R),
+            ),
+            (
+                &["text/html; charset=nonsense; charset=gbk"],
+                "text/html",
+                None,
+            ),
+            (
+                &["text/html; x-charset=gbk; x=\";charset=gbk\""],
+                "text/html",
+                None,
+            ),
         ];
         for (values, essence, charset) in cases {
             let found = said(values);
-            assert_eq!((found.essence, found.charset), (essence.as_bytes(), *charset), "{values:?}");
+            assert_eq!(
+                (found.essence, found.charset),
+                (essence.as_bytes(), *charset),
+                "{values:?}"
+            );
         }
     }
 
@@ -276,7 +350,11 @@ mod tests {
         for (content_type, path, style_sheet, manifest) in cases {
             let values = [content_type];
             let said = said(&values);
-            assert_eq!(said.is_style_sheet(path), style_sheet, "{content_type:?} {path}");
+            assert_eq!(
+                said.is_style_sheet(path),
+                style_sheet,
+                "{content_type:?} {path}"
+            );
             assert_eq!(said.is_manifest(path), manifest, "{content_type:?} {path}");
         }
     }

@@ -1,9 +1,10 @@
 //! Opened bodies: without their codings, as far as they are read, and what they are.
 //!
-//! In: a body as it was sent, and what is said of it. Out: its plain bytes, within the limit of what they turn out to be: of
-//! pages or of sitemaps.
+//! In: a body as it was sent, and what is said of it. Out: its plain bytes, within the limit of
+//! what they turn out to be: of pages or of sitemaps.
 //!
-//! Source: sitemaps.org protocol 0.9: a sitemap is XML or a text file, packed or not, whatever its name and type.
+//! Source: sitemaps.org protocol 0.9: a sitemap is XML or a text file, packed or not, whatever its
+//! name and type.
 
 use std::borrow::Cow;
 
@@ -40,12 +41,13 @@ pub(crate) struct Opened<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) completeness: Completeness,
     pub(crate) kind: Kind,
-    /// It is a sitemap: by itself, or because it is named as one and may be one, as a feed may (sitemaps.org).
+    /// It is a sitemap: by itself, or because it is named as one and may be one, as a feed may
+    /// (sitemaps.org).
     pub(crate) is_sitemap: bool,
 }
 
-/// Opens a body. `decode` undoes its content codings within so many bytes. One that turns out to be a sitemap, and has more
-/// or may have fewer bytes than a page, is opened once more: few are.
+/// Opens a body. `decode` undoes its content codings within so many bytes. One that turns out to be
+/// a sitemap, and has more or may have fewer bytes than a page, is opened once more: few are.
 pub(crate) fn open<'a>(
     decode: impl Fn(usize) -> Decoded<'a>,
     about: About<'_>,
@@ -62,7 +64,10 @@ pub(crate) fn open<'a>(
 
 fn within<'a>(decoded: Decoded<'a>, about: About<'_>, bytes_max: usize) -> Opened<'a> {
     let is_wanted = about.is_named_sitemap || has_text_sitemap_name(about.page.path());
-    let Decoded { body: bytes, completeness } = unzipped(decoded, is_wanted, bytes_max);
+    let Decoded {
+        body: bytes,
+        completeness,
+    } = unzipped(decoded, is_wanted, bytes_max);
     let kind = match feed_kind(&bytes) {
         Some(kind) => Kind::Feed(kind),
         None if is_text_sitemap(about, &bytes) => Kind::TextSitemap,
@@ -73,16 +78,23 @@ fn within<'a>(decoded: Decoded<'a>, about: About<'_>, bytes_max: usize) -> Opene
         Kind::TextSitemap => true,
         Kind::Other => false,
     };
-    Opened { bytes, completeness, kind, is_sitemap }
+    Opened {
+        bytes,
+        completeness,
+        kind,
+        is_sitemap,
+    }
 }
 
-/// Text, or packed text, that is named as a sitemap, whatever its type, or that has the name of one. A file that begins like
-/// markup is no text.
+/// Text, or packed text, that is named as a sitemap, whatever its type, or that has the name of
+/// one. A file that begins like markup is no text.
 fn is_text_sitemap(about: About<'_>, body: &[u8]) -> bool {
     if about.is_named_sitemap {
         return !begins_like_markup(body);
     }
-    has_text_sitemap_name(about.page.path()) && !about.said.is_markup_or_data() && about.said.html(body).is_none()
+    has_text_sitemap_name(about.page.path())
+        && !about.said.is_markup_or_data()
+        && about.said.html(body).is_none()
 }
 
 fn begins_like_markup(body: &[u8]) -> bool {

@@ -5,7 +5,8 @@ use rhumb_config::{Nofollow, Pipeline};
 /// What is taken beside links to other pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What browsers load, too: images, scripts, media, icons, style sheets and what these load, manifests.
+    /// What browsers load, too: images, scripts, media, icons, style sheets and what these load,
+    /// manifests.
     pub embedded: bool,
     /// Where forms lead that are sent by GET.
     pub forms: bool,

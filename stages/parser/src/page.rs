@@ -1,10 +1,11 @@
 //! Page: from a fetched response to its links.
 //!
-//! In: status, headers and body exactly as the server sent them. Out: canonical, absolute URLs, each once, those of the
-//! headers first, then in the order of the document; what the document says of itself; what was left out.
+//! In: status, headers and body exactly as the server sent them. Out: canonical, absolute URLs,
+//! each once, those of the headers first, then in the order of the document; what the document says
+//! of itself; what was left out.
 //!
-//! Invariants: never fails and never panics, whatever the response holds; output and work are bounded by [`Limits`];
-//! the same response always gives the same links.
+//! Invariants: never fails and never panics, whatever the response holds; output and work are
+//! bounded by [`Limits`]; the same response always gives the same links.
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::borrow::Cow;
@@ -74,14 +75,18 @@ pub struct Response<'a> {
 impl<'a> Response<'a> {
     /// The values of all headers of this name, in order.
     fn headers(self, name: &str) -> impl Iterator<Item = &'a [u8]> {
-        self.headers.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+        self.headers
+            .iter()
+            .filter(move |(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| *value)
     }
 }
 
 /// The links of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
-    /// Canonical, absolute URLs, each once; of a redirect its target, unless that is the page itself.
+    /// Canonical, absolute URLs, each once; of a redirect its target, unless that is the page
+    /// itself.
     pub urls: Vec<String>,
     /// Where each URL was found first.
     pub sources: Vec<Source>,
@@ -91,7 +96,8 @@ pub struct Links {
     pub body: Option<u64>,
     /// Sketch of the text of an HTML document, with [`Options::sketch`].
     pub sketch: Option<u64>,
-    /// The encoding of a document that was read, HTML or a feed; none when there was nothing to be read.
+    /// The encoding of a document that was read, HTML or a feed; none when there was nothing to be
+    /// read.
     pub charset: Option<&'static str>,
     /// The document's title, white space collapsed, at most 256 bytes; empty without one.
     pub title: String,
@@ -99,14 +105,16 @@ pub struct Links {
     pub language: String,
     /// The response redirects, and `urls` or `literal` hold the target.
     pub redirect: bool,
-    /// The target of a redirect to another spelling of the page's own canonical URL, absolute, as the server spells
-    /// it. The caller requests it once, as it is. None when it is spelled like the page's URL: a loop.
+    /// The target of a redirect to another spelling of the page's own canonical URL, absolute, as
+    /// the server spells it. The caller requests it once, as it is. None when it is spelled like
+    /// the page's URL: a loop.
     pub literal: Option<String>,
     /// A robots `meta` or `X-Robots-Tag` says nofollow, so links were left out if that is obeyed.
     pub nofollow: bool,
     /// Distinct hrefs that are no crawlable URL: another scheme, malformed, too long.
     pub uncrawlable: u32,
-    /// More distinct URLs were found than a page, or a sitemap, may have; those beyond were left out.
+    /// More distinct URLs were found than a page, or a sitemap, may have; those beyond were left
+    /// out.
     pub truncated: bool,
     /// How undoing the content codings ended.
     pub completeness: Completeness,
@@ -136,13 +144,20 @@ impl Links {
         }
         let mut met = HashSet::new();
         let rewritten: Vec<String> = self.urls.iter().map(|url| rules.rewrite(url)).collect();
-        let is_new: Vec<bool> = rewritten.iter().map(|url| met.insert(fingerprint(url))).collect();
+        let is_new: Vec<bool> = rewritten
+            .iter()
+            .map(|url| met.insert(fingerprint(url)))
+            .collect();
         self.urls = rewritten;
         self.keep(&is_new);
     }
 
     fn retain(&mut self, is_wanted: impl Fn(Source) -> bool) {
-        let wanted: Vec<bool> = self.sources.iter().map(|source| is_wanted(*source)).collect();
+        let wanted: Vec<bool> = self
+            .sources
+            .iter()
+            .map(|source| is_wanted(*source))
+            .collect();
         self.keep(&wanted);
     }
 
@@ -154,7 +169,11 @@ impl Links {
 }
 
 fn kept<T>(values: Vec<T>, is_kept: &[bool]) -> Vec<T> {
-    values.into_iter().zip(is_kept).filter_map(|(value, is_kept)| is_kept.then_some(value)).collect()
+    values
+        .into_iter()
+        .zip(is_kept)
+        .filter_map(|(value, is_kept)| is_kept.then_some(value))
+        .collect()
 }
 
 /// Finds the links of a response as the shipped configuration wants them: see [`links_by`].
@@ -167,24 +186,41 @@ pub fn links(response: &Response<'_>, limits: &Limits, agent: &str) -> Links {
 /// `agent` is our product token, which robots directives may address.
 ///
 /// - A redirect with a target ([`redirect::target`]): the target is the only link.
-/// - Status 2xx, or 3xx without a target, whose body browsers show: the links of the headers and, if it is HTML (declared or
-///   recognised by its start), a sitemap or a feed (recognised by its root element, gzipped or not), those of the document.
+/// - Status 2xx, or 3xx without a target, whose body browsers show: the links of the headers and,
+///   if it is HTML (declared or recognised by its start), a sitemap or a feed (recognised by its
+///   root element, gzipped or not), those of the document.
 /// - Anything else has no links.
 ///
 /// Nofollow leaves out links, not what the page says of itself: [`Source::is_about_page`].
 pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, agent: &str) -> Links {
-    let Ok(page) = Url::parse(response.url) else { return Links::default() };
+    let Ok(page) = Url::parse(response.url) else {
+        return Links::default();
+    };
     if let Some(target) = redirect::target(response.status, response.headers("location"), &page) {
         return redirected(target, &page, limits, options);
     }
     match response.status {
         304 => Links::default(),
         200..=399 => {
-            let says_nofollow = response.headers("x-robots-tag").any(|value| header_says_nofollow(value, agent));
-            let links = Links { nofollow: says_nofollow, ..Links::default() };
+            let says_nofollow = response
+                .headers("x-robots-tag")
+                .any(|value| header_says_nofollow(value, agent));
+            let links = Links {
+                nofollow: says_nofollow,
+                ..Links::default()
+            };
             let places = HashMap::new();
             let links_max = limits.links_per_page_max;
-            let mut collector = Collector { page: &page, limits, options, agent, links, places, links_max, in_vain: 0 };
+            let mut collector = Collector {
+                page: &page,
+                limits,
+                options,
+                agent,
+                links,
+                places,
+                links_max,
+                in_vain: 0,
+            };
             collector.headers(response);
             collector.body(response);
             if !says_nofollow && collector.links.nofollow && options.obeys_nofollow() {
@@ -199,7 +235,10 @@ pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, age
 
 fn redirected(target: Target, page: &Url, limits: &Limits, options: &Options) -> Links {
     let Target { reference, url } = target;
-    let mut links = Links { redirect: true, ..Links::default() };
+    let mut links = Links {
+        redirect: true,
+        ..Links::default()
+    };
     if url.len() > limits.url_bytes_max {
         links.uncrawlable = 1;
     } else if url != page.as_str() {
@@ -243,7 +282,9 @@ impl Collector<'_> {
         for value in response.headers("link") {
             for link in links_in(&header_reference(value)) {
                 match source_of_link(link.rel.as_bytes(), self.options) {
-                    Some(Source::Canonical) => self.take(link.target, Source::Canonical, page, None, None),
+                    Some(Source::Canonical) => {
+                        self.take(link.target, Source::Canonical, page, None, None)
+                    }
                     Some(_) => self.take(link.target, Source::LinkHeader, page, None, None),
                     None => true,
                 };
@@ -254,12 +295,19 @@ impl Collector<'_> {
                 self.take(target, Source::RefreshHeader, page, None, None);
             }
         }
-        for (name, source) in [("location", Source::Location), ("content-location", Source::ContentLocation)] {
-            // A 3xx that is no redirect leads nowhere; the Location of one that is has no target, and counts as uncrawlable.
+        for (name, source) in [
+            ("location", Source::Location),
+            ("content-location", Source::ContentLocation),
+        ] {
+            // A 3xx that is no redirect leads nowhere; the Location of one that is has no target,
+            // and counts as uncrawlable.
             if name == "location" && matches!(response.status, 304..=306 | 309..) {
                 continue;
             }
-            if let Some(value) = response.headers(name).find(|value| !value.trim_ascii().is_empty()) {
+            if let Some(value) = response
+                .headers(name)
+                .find(|value| !value.trim_ascii().is_empty())
+            {
                 self.take(&header_reference(value), source, page, None, None);
             }
         }
@@ -267,9 +315,24 @@ impl Collector<'_> {
 
     fn body(&mut self, response: &Response<'_>) {
         let said = MediaType::of(response.headers("content-type"));
-        let decode = |bytes_max| content_coding::decode(response.headers("content-encoding"), response.body, bytes_max);
-        let about = About { page: self.page, said, is_named_sitemap: self.options.is_named_sitemap };
-        let opened = open(decode, about, self.limits.decoded_bytes_max, self.limits.sitemap_bytes_max);
+        let decode = |bytes_max| {
+            content_coding::decode(
+                response.headers("content-encoding"),
+                response.body,
+                bytes_max,
+            )
+        };
+        let about = About {
+            page: self.page,
+            said,
+            is_named_sitemap: self.options.is_named_sitemap,
+        };
+        let opened = open(
+            decode,
+            about,
+            self.limits.decoded_bytes_max,
+            self.limits.sitemap_bytes_max,
+        );
         let body = opened.bytes;
         let kind = opened.kind;
         self.links.completeness = opened.completeness;
@@ -294,7 +357,10 @@ impl Collector<'_> {
             self.made_with(&body, &said);
         }
         if self.links.charset.is_some() && self.links.language.is_empty() {
-            let said = response.headers("content-language").next().unwrap_or_default();
+            let said = response
+                .headers("content-language")
+                .next()
+                .unwrap_or_default();
             self.links.language = language(&String::from_utf8_lossy(said));
         }
     }
@@ -304,15 +370,29 @@ impl Collector<'_> {
         let page = self.page;
         if said.is_style_sheet(page.path()) {
             let charset = style_sheet_charset(body, said.charset);
-            self.style(&decoded_text(body, charset), css::Kind::Sheet, page, query_encoding(charset));
+            self.style(
+                &decoded_text(body, charset),
+                css::Kind::Sheet,
+                page,
+                query_encoding(charset),
+            );
         } else if said.is_manifest(page.path()) {
-            manifest::urls(body).iter().all(|url| self.take(url, Source::Manifest, page, None, None));
+            manifest::urls(body)
+                .iter()
+                .all(|url| self.take(url, Source::Manifest, page, None, None));
         }
     }
 
     /// Takes what a style sheet, or a text like one, loads.
-    fn style(&mut self, text: &str, kind: css::Kind, base: &Url, query_encoding: Option<&'static Encoding>) -> bool {
-        let (mut seen, mut goes_on) = (HashSet::new(), true);
+    fn style(
+        &mut self,
+        text: &str,
+        kind: css::Kind,
+        base: &Url,
+        query_encoding: Option<&'static Encoding>,
+    ) -> bool {
+        let mut seen = HashSet::new();
+        let mut goes_on = true;
         css::urls(text, kind, |url| {
             // Sheets repeat themselves.
             let is_new = seen.insert(body_fingerprint(without_fragment(url.as_bytes())));
@@ -323,18 +403,31 @@ impl Collector<'_> {
     }
 
     fn html(&mut self, document: Document<'_>, charset: Charset) {
-        let found = mentions(&document.bytes, document.dialect, document.encoding, self.options, self.agent);
-        let said =
-            |at: &Option<Range<usize>>, syntax| at.clone().map_or(Cow::Borrowed(""), |at| document.said(at, syntax));
+        let found = mentions(
+            &document.bytes,
+            document.dialect,
+            document.encoding,
+            self.options,
+            self.agent,
+        );
+        let said = |at: &Option<Range<usize>>, syntax| {
+            at.clone()
+                .map_or(Cow::Borrowed(""), |at| document.said(at, syntax))
+        };
         self.links.charset = Some(charset.encoding.name());
         self.links.title = collapsed(&said(&found.title, Syntax::Text), TITLE_BYTES_MAX);
         self.links.language = language(&said(&found.language, Syntax::Attribute));
         self.links.nofollow |= found.nofollow;
-        self.links.sketch = if self.options.sketch { found.sketch.clone().finish() } else { None };
+        self.links.sketch = if self.options.sketch {
+            found.sketch.clone().finish()
+        } else {
+            None
+        };
         self.mentioned(&found, &document, self.page, 0);
     }
 
-    /// A document written into another, `depth` documents deep: the one around says what its relative URLs refer to.
+    /// A document written into another, `depth` documents deep: the one around says what its
+    /// relative URLs refer to.
     fn written_into(&mut self, html: &str, around: &Url, depth: usize) -> bool {
         let obeys = self.options.obeys_nofollow();
         if depth > DOCUMENTS_DEEP_MAX || self.links.nofollow && obeys {
@@ -342,17 +435,28 @@ impl Collector<'_> {
         }
         let bytes = Cow::Borrowed(html.as_bytes());
         let dialect = Dialect::Html;
-        let document = Document { bytes, encoding: UTF_8, query_encoding: None, dialect };
+        let document = Document {
+            bytes,
+            encoding: UTF_8,
+            query_encoding: None,
+            dialect,
+        };
         let found = mentions(&document.bytes, dialect, UTF_8, self.options, self.agent);
         found.nofollow && obeys || self.mentioned(&found, &document, around, depth)
     }
 
-    /// Takes what an HTML document mentions, whose URLs refer to `around` unless it says otherwise; says whether there may
-    /// be more.
-    fn mentioned(&mut self, found: &Mentions, document: &Document<'_>, around: &Url, depth: usize) -> bool {
+    /// Takes what an HTML document mentions, whose URLs refer to `around` unless it says otherwise;
+    /// says whether there may be more.
+    fn mentioned(
+        &mut self,
+        found: &Mentions,
+        document: &Document<'_>,
+        around: &Url,
+        depth: usize,
+    ) -> bool {
         let base = document.base(found, around);
-        // Repeated spellings are the common case and comparing them is cheap. Only the first text of a link is kept,
-        // unless that is empty.
+        // Repeated spellings are the common case and comparing them is cheap. Only the first text
+        // of a link is kept, unless that is empty.
         let mut seen = HashSet::new();
         for mention in &found.values {
             let value = &document.bytes[mention.at.clone()];
@@ -369,12 +473,22 @@ impl Collector<'_> {
                 Source::Style => document.encoding.decode_without_bom_handling(value).0,
                 _ => document.said(mention.at.clone(), Syntax::Attribute),
             };
-            let mut take = |href: &str| self.take(href, mention.source, &base, query_encoding, Some((found, mention)));
+            let mut take = |href: &str| {
+                self.take(
+                    href,
+                    mention.source,
+                    &base,
+                    query_encoding,
+                    Some((found, mention)),
+                )
+            };
             let goes_on = match mention.source {
                 Source::MetaRefresh => refresh_target(&value).is_none_or(take),
                 Source::Srcset => srcset::urls(&value).all(take),
                 Source::Style => self.style(&value, css::Kind::Sheet, &base, query_encoding),
-                Source::StyleInMarkup => self.style(&value, css::Kind::Declarations, &base, query_encoding),
+                Source::StyleInMarkup => {
+                    self.style(&value, css::Kind::Declarations, &base, query_encoding)
+                }
                 Source::Srcdoc => self.written_into(&value, &base, depth + 1),
                 _ => take(&value),
             };
@@ -388,8 +502,9 @@ impl Collector<'_> {
     fn feed(&mut self, document: &str, kind: feed::Kind, charset: Charset) {
         let page = self.page;
         let options = self.options;
-        let about =
-            feed::links(document, kind, page, options, |source, href, base| self.take(href, source, base, None, None));
+        let about = feed::links(document, kind, page, options, |source, href, base| {
+            self.take(href, source, base, None, None)
+        });
         self.links.charset = Some(charset.encoding.name());
         self.links.title = collapsed(&about.title, TITLE_BYTES_MAX);
         self.links.language = language(&about.language);
@@ -401,7 +516,8 @@ impl Collector<'_> {
         self.links.charset = Some(charset.encoding.name());
     }
 
-    /// Takes a link, written like this, if it is wanted, new and a URL; says whether there may be more.
+    /// Takes a link, written like this, if it is wanted, new and a URL; says whether there may be
+    /// more.
     fn take(
         &mut self,
         href: &str,
@@ -418,7 +534,11 @@ impl Collector<'_> {
             self.links.uncrawlable += 1;
             return self.in_vain();
         };
-        let anchor = || about.map(|(found, mention)| found.prose.anchor(&mention.words)).unwrap_or_default();
+        let anchor = || {
+            about
+                .map(|(found, mention)| found.prose.anchor(&mention.words))
+                .unwrap_or_default()
+        };
         let fingerprint = fingerprint(&url);
         if let Some(&place) = self.places.get(&fingerprint) {
             if self.options.anchors && self.links.anchors[place].text.is_empty() {
@@ -437,7 +557,8 @@ impl Collector<'_> {
         true
     }
 
-    /// Counts a link that brought nothing: a page of nothing else would cost far more time than its size allows.
+    /// Counts a link that brought nothing: a page of nothing else would cost far more time than its
+    /// size allows.
     fn in_vain(&mut self) -> bool {
         self.in_vain += 1;
         self.links.truncated |= self.in_vain > IN_VAIN * self.links_max;
@@ -450,8 +571,10 @@ fn language(said: &str) -> String {
     let tag = said.split([',', ';']).next().unwrap_or_default().trim();
     // Many write `en_GB`.
     let tag = tag.replace('_', "-");
-    let is_tag =
-        tag.len() <= LANGUAGE_BYTES_MAX && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let is_tag = tag.len() <= LANGUAGE_BYTES_MAX
+        && tag
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if is_tag { tag } else { String::new() }
 }
 

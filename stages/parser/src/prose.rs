@@ -46,13 +46,19 @@ impl Prose {
     /// What was written in a range, and around it.
     pub fn anchor(&self, range: &Range<usize>) -> Anchor {
         let text = cut(self.text[range.clone()].trim(), TEXT_BYTES_MAX);
-        let before = range.start.saturating_sub((CONTEXT_BYTES_MAX - text.len()) / 2);
+        let before = range
+            .start
+            .saturating_sub((CONTEXT_BYTES_MAX - text.len()) / 2);
         let around = &self.text[next_boundary(&self.text, before)..];
-        Anchor { text: text.to_owned(), context: cut(around.trim_start(), CONTEXT_BYTES_MAX).to_owned() }
+        Anchor {
+            text: text.to_owned(),
+            context: cut(around.trim_start(), CONTEXT_BYTES_MAX).to_owned(),
+        }
     }
 
     fn end_space(&mut self) {
-        if std::mem::take(&mut self.is_apart) && !self.text.is_empty() && !self.text.ends_with(' ') {
+        if std::mem::take(&mut self.is_apart) && !self.text.is_empty() && !self.text.ends_with(' ')
+        {
             self.text.push(' ');
         }
     }
@@ -112,12 +118,21 @@ mod tests {
         prose.space();
         prose.add("for more");
         let anchor = prose.anchor(&(start..end));
-        assert_eq!(anchor, Anchor { text: "the page".into(), context: "See the page for more".into() });
+        assert_eq!(
+            anchor,
+            Anchor {
+                text: "the page".into(),
+                context: "See the page for more".into()
+            }
+        );
 
         let mut long = Prose::default();
         long.add(&"é".repeat(1000));
         let anchor = long.anchor(&(600..1400));
-        assert_eq!((anchor.text.len(), anchor.context.len()), (TEXT_BYTES_MAX, CONTEXT_BYTES_MAX));
+        assert_eq!(
+            (anchor.text.len(), anchor.context.len()),
+            (TEXT_BYTES_MAX, CONTEXT_BYTES_MAX)
+        );
         assert_eq!(long.anchor(&(2000..2000)).text, "");
     }
 }

@@ -1,12 +1,13 @@
 //! References: text and attribute values as written become what they say.
 //!
-//! In: bytes of a document, its encoding, the syntax. Out: text, in which character references are resolved once and NUL
-//! is U+FFFD.
+//! In: bytes of a document, its encoding, the syntax. Out: text, in which character references are
+//! resolved once and NUL is U+FFFD.
 //!
-//! In XML a reference ends with a semicolon; what has none is text, `&section=7` in the URLs of sitemaps above all. Of
-//! the names those of HTML are known, which many feeds use without a declaration; another stays as it is written, as does
-//! a declared one: nothing grows. A number that is no character of XML is U+FFFD.
-//! Sources: XML 1.0, sections 2.2, 4.1 and 4.6; HTML Living Standard, sections 13.2.5.1 and 13.2.5.72.
+//! In XML a reference ends with a semicolon; what has none is text, `&section=7` in the URLs of
+//! sitemaps above all. Of the names those of HTML are known, which many feeds use without a
+//! declaration; another stays as it is written, as does a declared one: nothing grows. A number
+//! that is no character of XML is U+FFFD. Sources: XML 1.0, sections 2.2, 4.1 and 4.6; HTML Living
+//! Standard, sections 13.2.5.1 and 13.2.5.72.
 
 use std::borrow::Cow;
 
@@ -27,8 +28,13 @@ pub(crate) enum Syntax {
 /// Bytes of the longest name of HTML.
 const NAME_BYTES_MAX: usize = 31;
 
-/// Attribute values or texts of a document in an encoding that contains ASCII, decoded, their references resolved.
-pub(crate) fn text<'d>(written: &'d [u8], encoding: &'static Encoding, syntax: Syntax) -> Cow<'d, str> {
+/// Attribute values or texts of a document in an encoding that contains ASCII, decoded, their
+/// references resolved.
+pub(crate) fn text<'d>(
+    written: &'d [u8],
+    encoding: &'static Encoding,
+    syntax: Syntax,
+) -> Cow<'d, str> {
     let (text, _) = encoding.decode_without_bom_handling(written);
     if memchr2(b'&', 0, written).is_none() {
         return text;
@@ -46,7 +52,9 @@ pub(crate) fn text<'d>(written: &'d [u8], encoding: &'static Encoding, syntax: S
 
 /// A text with the references of XML resolved.
 fn resolved(text: Cow<'_, str>) -> Cow<'_, str> {
-    let Some(first) = memchr(b'&', text.as_bytes()) else { return text };
+    let Some(first) = memchr(b'&', text.as_bytes()) else {
+        return text;
+    };
     let mut resolved = String::with_capacity(text.len());
     resolved.push_str(&text[..first]);
     let mut rest = &text[first..];
@@ -69,7 +77,8 @@ fn resolved(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(resolved)
 }
 
-/// Where the semicolon is that ends what may be a name or a number. A number may have zeros before it.
+/// Where the semicolon is that ends what may be a name or a number. A number may have zeros before
+/// it.
 fn end_of_name(behind: &str) -> Option<usize> {
     let bytes = behind.as_bytes();
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'#';
@@ -100,8 +109,14 @@ fn numbered(number: &str) -> Option<char> {
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return None;
     }
-    let character = u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
-    Some(character.filter(is_of_xml).unwrap_or(char::REPLACEMENT_CHARACTER))
+    let character = u32::from_str_radix(digits, radix)
+        .ok()
+        .and_then(char::from_u32);
+    Some(
+        character
+            .filter(is_of_xml)
+            .unwrap_or(char::REPLACEMENT_CHARACTER),
+    )
 }
 
 fn is_of_xml(character: &char) -> bool {
@@ -133,15 +148,33 @@ mod tests {
     #[test]
     fn in_xml_only_what_ends_with_a_semicolon_is_a_reference() {
         let cases = [
-            ("?a=1&lang=de&copy=2&para=3&reg", "?a=1&lang=de&copy=2&para=3&reg"),
+            (
+                "?a=1&lang=de&copy=2&para=3&reg",
+                "?a=1&lang=de&copy=2&para=3&reg",
+            ),
             ("&amp;&lt;&gt;&quot;&apos;", "&<>\"'"),
             ("&amp;amp;&amp;#38;&#38;amp;", "&amp;&#38;&amp;"),
-            ("&#65;&#x42;&#x0063;&#000000000000000000000000000000000000100;", "ABcd"),
-            ("&#65&#x42 &#;&#x;&#-1;&#1a;&#X41;&#xg;&;& ;&&amp;", "&#65&#x42 &#;&#x;&#-1;&#1a;&#X41;&#xg;&;& ;&&"),
-            ("&#0;&#xD800;&#x110000;&#xFFFF;&#8;&#99999999999;", "\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}"),
+            (
+                "&#65;&#x42;&#x0063;&#000000000000000000000000000000000000100;",
+                "ABcd",
+            ),
+            (
+                "&#65&#x42 &#;&#x;&#-1;&#1a;&#X41;&#xg;&;& ;&&amp;",
+                "&#65&#x42 &#;&#x;&#-1;&#1a;&#X41;&#xg;&;& ;&&",
+            ),
+            (
+                "&#0;&#xD800;&#x110000;&#xFFFF;&#8;&#99999999999;",
+                "\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}\u{FFFD}",
+            ),
             ("&#9;&#x85;&#150;&#x10FFFF;", "\t\u{85}\u{96}\u{10FFFF}"),
-            ("caf&eacute;&nbsp;&semi;&NotEqualTilde;", "café\u{A0};\u{2242}\u{338}"),
-            ("&notit;&ampx;&unknown;&AMPX;&eacuté;", "&notit;&ampx;&unknown;&AMPX;&eacuté;"),
+            (
+                "caf&eacute;&nbsp;&semi;&NotEqualTilde;",
+                "café\u{A0};\u{2242}\u{338}",
+            ),
+            (
+                "&notit;&ampx;&unknown;&AMPX;&eacuté;",
+                "&notit;&ampx;&unknown;&AMPX;&eacuté;",
+            ),
             ("a&amp", "a&amp"),
             ("a\0&amp;", "a\u{FFFD}&"),
             ("", ""),

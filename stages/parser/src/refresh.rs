@@ -1,7 +1,7 @@
 //! Refresh: where `<meta http-equiv="refresh" content="...">` leads.
 //!
-//! In: the decoded content. Out: the target as written, or none when the page reloads itself or the content is no
-//! refresh. Source: HTML Living Standard, "Shared declarative refresh steps".
+//! In: the decoded content. Out: the target as written, or none when the page reloads itself or the
+//! content is no refresh. Source: HTML Living Standard, "Shared declarative refresh steps".
 
 /// The URL in the content of a refresh, as in `5; url='next.html'`.
 pub fn refresh_target(content: &str) -> Option<&str> {
@@ -39,7 +39,9 @@ fn after_url_equals(text: &str) -> Option<&str> {
 }
 
 fn unquoted(text: &str) -> &str {
-    let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) else { return text };
+    let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
+        return text;
+    };
     let quoted = &text[1..];
     quoted.split(quote).next().unwrap_or(quoted)
 }

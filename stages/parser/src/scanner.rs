@@ -1,17 +1,19 @@
 //! Scanner: splits markup into tags and the text between them, without building a tree.
 //!
-//! In: the bytes of a document in an encoding that contains ASCII. Out: its tags one by one, each with the text before
-//! it; of a tag its attributes, if somebody asks. Nothing is copied, decoded or allocated per tag.
+//! In: the bytes of a document in an encoding that contains ASCII. Out: its tags one by one, each
+//! with the text before it; of a tag its attributes, if somebody asks. Nothing is copied, decoded
+//! or allocated per tag.
 //!
-//! The states of the standard's tokenizer are there, but most are a search for the byte that ends them. What decides
-//! where a tag begins and ends is kept exactly: quotes, the odd endings of comments, raw text (`style`, `iframe` and
-//! the like), and scripts that write scripts. What only makes a difference to a tree (errors, doctypes, what comments
-//! say) is skipped. `noscript` holds markup, as for everybody who runs no scripts.
+//! The states of the standard's tokenizer are there, but most are a search for the byte that ends
+//! them. What decides where a tag begins and ends is kept exactly: quotes, the odd endings of
+//! comments, raw text (`style`, `iframe` and the like), and scripts that write scripts. What only
+//! makes a difference to a tree (errors, doctypes, what comments say) is skipped. `noscript` holds
+//! markup, as for everybody who runs no scripts.
 //!
-//! Invariants: any bytes are accepted; every call of [`Scanner::next`] moves on or ends; the time is linear in the
-//! document, the memory constant; tags, attributes and the text of titles are those of html5ever's tokenizer
-//! (`tests/scanner.rs`, `examples/markup.rs`).
-//! Source: HTML Living Standard, section 13.2.5.
+//! Invariants: any bytes are accepted; every call of [`Scanner::next`] moves on or ends; the time
+//! is linear in the document, the memory constant; tags, attributes and the text of titles are
+//! those of html5ever's tokenizer (`tests/scanner.rs`, `examples/markup.rs`). Source: HTML Living
+//! Standard, section 13.2.5.
 
 use std::ops::Range;
 
@@ -27,7 +29,8 @@ mod tag;
 /// A piece of markup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// A start tag of this name, spelled as in the document. Holds only if [`Scanner::values`] says that the tag ends.
+    /// A start tag of this name, spelled as in the document. Holds only if [`Scanner::values`] says
+    /// that the tag ends.
     Start(&'a [u8]),
     /// An end tag of this name. Holds only if [`Scanner::values`] says that the tag ends.
     End(&'a [u8]),
@@ -44,8 +47,8 @@ pub enum Dialect {
     Html,
     /// HTML written as XML: as `Xml`, with names that are told apart by case.
     Xhtml,
-    /// XML, as far as it can be read by the rules of HTML: no raw text, CDATA everywhere, comments, instructions and
-    /// doctypes that hold `>`. More lenient than XML is.
+    /// XML, as far as it can be read by the rules of HTML: no raw text, CDATA everywhere, comments,
+    /// instructions and doctypes that hold `>`. More lenient than XML is.
     Xml,
 }
 
@@ -68,7 +71,8 @@ pub struct Scanner<'a> {
     /// What the document is up to the end tag of an element.
     raw: Option<Raw>,
     foreign: Foreign,
-    /// An instruction or a doctype of XML does not end; the first leaves no `?>` to be searched for again.
+    /// An instruction or a doctype of XML does not end; the first leaves no `?>` to be searched for
+    /// again.
     has_open_instruction: bool,
     has_open_doctype: bool,
     /// The doctype of XML was there; what looks like another ends at once.
@@ -86,7 +90,8 @@ struct Open<'a> {
 /// Text in which only one end tag counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// The content of `textarea`, `title` (with character references), `style`, `xmp`, `iframe`, `noembed`, `noframes`.
+    /// The content of `textarea`, `title` (with character references), `style`, `xmp`, `iframe`,
+    /// `noembed`, `noframes`.
     Text(&'static str),
     /// The content of `script`, which may write scripts.
     Script,
@@ -96,7 +101,9 @@ pub enum Raw {
 
 /// What kind of text an HTML element of this name has, if it has no markup.
 pub fn raw_text(name: &[u8]) -> Option<Raw> {
-    const NAMES: [&str; 7] = ["title", "style", "iframe", "textarea", "xmp", "noembed", "noframes"];
+    const NAMES: [&str; 7] = [
+        "title", "style", "iframe", "textarea", "xmp", "noembed", "noframes",
+    ];
     if !(3..=9).contains(&name.len()) {
         return None;
     }
@@ -104,7 +111,9 @@ pub fn raw_text(name: &[u8]) -> Option<Raw> {
     match name[0].to_ascii_lowercase() {
         b's' if is("script") => Some(Raw::Script),
         b'p' => is("plaintext").then_some(Raw::Plain),
-        b't' | b's' | b'i' | b'x' | b'n' => NAMES.into_iter().find(|known| is(known)).map(Raw::Text),
+        b't' | b's' | b'i' | b'x' | b'n' => {
+            NAMES.into_iter().find(|known| is(known)).map(Raw::Text)
+        }
         _ => None,
     }
 }
@@ -139,19 +148,23 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Returns whether the document ends in an instruction or a doctype of XML, strictly taken. What was given since then is in
-    /// it.
+    /// Returns whether the document ends in an instruction or a doctype of XML, strictly taken.
+    /// What was given since then is in it.
     pub fn has_open_declaration(&self) -> bool {
         self.has_open_instruction || self.has_open_doctype
     }
 
-    /// Returns whether before the token given last character references count in every text, and CDATA sections.
+    /// Returns whether before the token given last character references count in every text, and
+    /// CDATA sections.
     pub fn is_in_markup(&self) -> bool {
         self.dialect.is_xml() || self.foreign.has_data()
     }
 
     /// The next token; none at the end of the document.
-    #[expect(clippy::should_implement_trait, reason = "between two tokens the scanner is asked for attributes")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "between two tokens the scanner is asked for attributes"
+    )]
     pub fn next(&mut self) -> Option<Token<'a>> {
         if self.open.is_some() {
             self.rest_of_tag()?;
@@ -168,9 +181,12 @@ impl<'a> Scanner<'a> {
         Some(token)
     }
 
-    /// Where the values of the tag's first attributes of these names (in lower case) lie; none when the document ends
-    /// before the tag does, which is no tag then.
-    pub fn values<const N: usize>(&mut self, names: [&str; N]) -> Option<[Option<Range<usize>>; N]> {
+    /// Where the values of the tag's first attributes of these names (in lower case) lie; none when
+    /// the document ends before the tag does, which is no tag then.
+    pub fn values<const N: usize>(
+        &mut self,
+        names: [&str; N],
+    ) -> Option<[Option<Range<usize>>; N]> {
         let mut values = [const { None }; N];
         let dialect = self.dialect;
         self.attributes(|attribute| attribute.note(names, &mut values, dialect))?;
@@ -181,18 +197,21 @@ impl<'a> Scanner<'a> {
     pub fn peek<const N: usize>(&self, names: [&str; N]) -> Option<[Option<Range<usize>>; N]> {
         self.open?;
         let mut values = [const { None }; N];
-        attributes(self.document, self.at, |attribute| attribute.note(names, &mut values, self.dialect))?;
+        attributes(self.document, self.at, |attribute| {
+            attribute.note(names, &mut values, self.dialect)
+        })?;
         Some(values)
     }
 
     /// Returns whether the tag closes itself; its attributes may be asked for afterwards.
     pub fn closes_itself(&self) -> bool {
         self.open.is_some()
-            && attributes(self.document, self.at, |_| ()).is_some_and(|(_, closes_itself)| closes_itself)
+            && attributes(self.document, self.at, |_| ())
+                .is_some_and(|(_, closes_itself)| closes_itself)
     }
 
-    /// Shows the attributes of the tag, all as written; tells whether it closes itself. None when the document ends
-    /// before the tag does, which is no tag then.
+    /// Shows the attributes of the tag, all as written; tells whether it closes itself. None when
+    /// the document ends before the tag does, which is no tag then.
     pub fn attributes(&mut self, show: impl FnMut(Attribute<'a>)) -> Option<bool> {
         let tag = self.open?;
         let Some((end, closes_itself)) = attributes(self.document, self.at, show) else {
@@ -212,7 +231,11 @@ impl<'a> Scanner<'a> {
 
     /// A tag has ended: what follows it may be no markup.
     fn enter(&mut self, tag: Open<'_>, closes_itself: bool) {
-        let Open { name, is_start, attributes } = tag;
+        let Open {
+            name,
+            is_start,
+            attributes,
+        } = tag;
         match (self.dialect, is_start) {
             // Nearly all tags of a page.
             (Dialect::Html, false) if self.foreign.is_outside() => {}
@@ -223,9 +246,15 @@ impl<'a> Scanner<'a> {
             (Dialect::Xhtml, true) => self.foreign.start_in_xml(local(name), closes_itself),
             (Dialect::Xhtml, false) => self.foreign.end_in_xml(local(name)),
             (Dialect::Html, true) => {
-                self.raw = if self.foreign.takes(name) { None } else { raw_text(name) };
+                self.raw = if self.foreign.takes(name) {
+                    None
+                } else {
+                    raw_text(name)
+                };
                 let document = self.document;
-                self.foreign.start(name, closes_itself, |known| value_of(document, attributes, known));
+                self.foreign.start(name, closes_itself, |known| {
+                    value_of(document, attributes, known)
+                });
             }
             (Dialect::Html, false) => self.foreign.end(name),
         }
@@ -239,7 +268,9 @@ impl<'a> Scanner<'a> {
             match self.document.get(at + 1) {
                 Some(byte) if byte.is_ascii_alphabetic() => return (self.tag(at + 1, true), at),
                 Some(b'/') => match self.document.get(at + 2) {
-                    Some(byte) if byte.is_ascii_alphabetic() => return (self.tag(at + 2, false), at),
+                    Some(byte) if byte.is_ascii_alphabetic() => {
+                        return (self.tag(at + 2, false), at);
+                    }
                     // `</>` is nothing.
                     Some(_) => return (self.skip_past(at + 2, b">"), at),
                     None => break,
@@ -258,8 +289,16 @@ impl<'a> Scanner<'a> {
     fn tag(&mut self, start: usize, is_start: bool) -> Token<'a> {
         self.at = until(self.document, start + 1, SPACE | SLASH | GREATER);
         let name = &self.document[start..self.at];
-        self.open = Some(Open { name, is_start, attributes: self.at });
-        if is_start { Token::Start(name) } else { Token::End(name) }
+        self.open = Some(Open {
+            name,
+            is_start,
+            attributes: self.at,
+        });
+        if is_start {
+            Token::Start(name)
+        } else {
+            Token::End(name)
+        }
     }
 
     fn skip_past(&mut self, start: usize, ending: &[u8]) -> Token<'a> {
@@ -267,7 +306,9 @@ impl<'a> Scanner<'a> {
             [byte] => memchr(*byte, &self.document[start..]),
             _ => memmem::find(&self.document[start..], ending),
         };
-        self.at = found.map_or(self.document.len(), |skipped| start + skipped + ending.len());
+        self.at = found.map_or(self.document.len(), |skipped| {
+            start + skipped + ending.len()
+        });
         Token::Other
     }
 
@@ -298,8 +339,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// In a script `<!--` begins a part in which `<script` begins one in which `</script>` ends only that; `-->` ends
-    /// both.
+    /// In a script `<!--` begins a part in which `<script` begins one in which `</script>` ends
+    /// only that; `-->` ends both.
     fn end_of_script(&self) -> Option<usize> {
         /// How deep.
         enum Part {
@@ -321,7 +362,9 @@ impl<'a> Scanner<'a> {
             let rest = &self.document[at..];
             let is_end = rest.starts_with(b"</") && self.has_word(at + 2, "script");
             match part {
-                Part::Escaped | Part::DoubleEscaped if self.document[dashes..from].ends_with(b"-->") => {
+                Part::Escaped | Part::DoubleEscaped
+                    if self.document[dashes..from].ends_with(b"-->") =>
+                {
                     part = Part::Plain
                 }
                 Part::Plain | Part::Escaped if is_end => return Some(at),
@@ -331,7 +374,9 @@ impl<'a> Scanner<'a> {
                     dashes = at + 2;
                     from = at + 4;
                 }
-                Part::Escaped if rest[0] == b'<' && self.has_word(at + 1, "script") => part = Part::DoubleEscaped,
+                Part::Escaped if rest[0] == b'<' && self.has_word(at + 1, "script") => {
+                    part = Part::DoubleEscaped
+                }
                 _ => {}
             }
         }

@@ -7,8 +7,8 @@ pub enum Source {
     A,
     /// `area href`.
     Area,
-    /// `link href` that leads to another page or, with [`Options::embedded`](crate::options::Options), to what the page
-    /// is made with.
+    /// `link href` that leads to another page or, with
+    /// [`Options::embedded`](crate::options::Options), to what the page is made with.
     Link,
     /// `link rel=canonical`, of a header too.
     Canonical,
@@ -16,8 +16,8 @@ pub enum Source {
     Frame,
     /// `form action`.
     Form,
-    /// `img src`, `input type=image src`, `background`, `image` and `use` of drawings, `embed src`, `object data` and the
-    /// `param` that says the same.
+    /// `img src`, `input type=image src`, `background`, `image` and `use` of drawings, `embed src`,
+    /// `object data` and the `param` that says the same.
     Image,
     /// `srcset` of `img` and `source`, `link imagesrcset`.
     Srcset,
@@ -27,7 +27,8 @@ pub enum Source {
     Media,
     /// A style sheet or a `style` element: `@import`, `url()`, `image-set()`.
     Style,
-    /// The same in markup, where character references count: a `style` attribute, or the `style` element of a drawing.
+    /// The same in markup, where character references count: a `style` attribute, or the `style`
+    /// element of a drawing.
     StyleInMarkup,
     /// `iframe srcdoc`: a document, whose links have sources of their own.
     Srcdoc,
@@ -79,7 +80,8 @@ impl Source {
         }
     }
 
-    /// Says whether it says where the page itself is or has gone: no link, so that nofollow does not concern it.
+    /// Says whether it says where the page itself is or has gone: no link, so that nofollow does
+    /// not concern it.
     pub const fn is_about_page(self) -> bool {
         matches!(
             self,

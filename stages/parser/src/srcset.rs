@@ -11,11 +11,18 @@ pub fn urls(srcset: &str) -> impl Iterator<Item = &str> {
         if start.is_empty() {
             return None;
         }
-        let end = start.find(|c: char| c.is_ascii_whitespace()).unwrap_or(start.len());
+        let end = start
+            .find(|c: char| c.is_ascii_whitespace())
+            .unwrap_or(start.len());
         let (written, behind) = start.split_at(end);
         let url = written.trim_end_matches(',');
-        // A comma at the end of a URL ends its candidate; descriptors may hold commas in parentheses.
-        rest = if url.len() < written.len() { behind } else { &behind[descriptors_bytes(behind)..] };
+        // A comma at the end of a URL ends its candidate; descriptors may hold commas in
+        // parentheses.
+        rest = if url.len() < written.len() {
+            behind
+        } else {
+            &behind[descriptors_bytes(behind)..]
+        };
         Some(url)
     })
 }
@@ -40,14 +47,21 @@ mod tests {
             ("a,b.png 2x,c.png", &["a,b.png", "c.png"]),
             (",, a.png ,,", &["a.png"]),
             ("a.png (1,2) 3x, b.png", &["a.png", "b.png"]),
-            ("data:image/png;base64,xx 1x, b 2x", &["data:image/png;base64,xx", "b"]),
+            (
+                "data:image/png;base64,xx 1x, b 2x",
+                &["data:image/png;base64,xx", "b"],
+            ),
             ("a.png 1x (", &["a.png"]),
             ("é.png 1x,\u{A0}b", &["é.png", "\u{A0}b"]),
             ("", &[]),
             (" ,", &[]),
         ];
         for (srcset, expected) in cases {
-            assert_eq!(super::urls(srcset).collect::<Vec<_>>(), *expected, "{srcset}");
+            assert_eq!(
+                super::urls(srcset).collect::<Vec<_>>(),
+                *expected,
+                "{srcset}"
+            );
         }
     }
 }

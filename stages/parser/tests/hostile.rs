@@ -120,7 +120,10 @@ fn check(response: &Response<'_>) {
         let found = links_by(response, &LIMITS, &options, "rhumb");
         assert!(found.urls.len() <= LIMITS.links_per_page_max);
         for (number, url) in found.urls.iter().enumerate() {
-            assert!(url.starts_with("http") && url.len() <= LIMITS.url_bytes_max && url.is_ascii(), "{url}");
+            assert!(
+                url.starts_with("http") && url.len() <= LIMITS.url_bytes_max && url.is_ascii(),
+                "{url}"
+            );
             assert!(!found.urls[..number].contains(url), "{url} comes twice");
         }
         assert_eq!(found, links_by(response, &LIMITS, &options, "rhumb"));
@@ -154,7 +157,8 @@ proptest! {
 
 #[test]
 fn large_hostile_documents_end_soon() {
-    // Method: four megabytes of what makes naive parsers quadratic; the test runner's patience is the limit.
+    // Method: four megabytes of what makes naive parsers quadratic; the test runner's patience is
+    // the limit.
     let limits = Limits {
         decoded_bytes_max: 4 << 20,
         sitemap_bytes_max: 4 << 20,
@@ -162,8 +166,9 @@ fn large_hostile_documents_end_soon() {
         links_per_sitemap_max: 5000,
         url_bytes_max: 2048,
     };
-    let halves =
-        |first: &str, second: &str| first.repeat((2 << 20) / first.len()) + &second.repeat((2 << 20) / second.len());
+    let halves = |first: &str, second: &str| {
+        first.repeat((2 << 20) / first.len()) + &second.repeat((2 << 20) / second.len())
+    };
     let documents = [
         repeated("<div>"),
         repeated("<a href=/same>"),
@@ -184,21 +189,33 @@ fn large_hostile_documents_end_soon() {
         format!("<a href='/{}'>", "../".repeat(1 << 20)),
         (0..400_000).map(|n| format!("<a href={n}>")).collect(),
         format!("<base href='/{}/'>", "x".repeat(2 << 20)) + &"<a href=y>".repeat(200_000),
-        format!("<feed xml:base='/{}/'>", "x".repeat(2 << 20)) + &"<link href='y'/>".repeat(130_000),
+        format!("<feed xml:base='/{}/'>", "x".repeat(2 << 20))
+            + &"<link href='y'/>".repeat(130_000),
     ];
     let base = "x".repeat(4_000);
     let in_vain = [
         format!("<urlset xml:base='/{base}/'>") + &"<loc>a</loc>".repeat(200_000),
-        format!("<base href='/{base}/'>") + &(0..200_000).map(|n| format!("<a href={n}>")).collect::<String>(),
+        format!("<base href='/{base}/'>")
+            + &(0..200_000)
+                .map(|n| format!("<a href={n}>"))
+                .collect::<String>(),
     ];
     for document in in_vain {
         let headers: &[(&str, &[u8])] = &[("content-type", b"text/html")];
         let found = links(
-            &Response { url: "http://h.example/", status: 200, headers, body: document.as_bytes() },
+            &Response {
+                url: "http://h.example/",
+                status: 200,
+                headers,
+                body: document.as_bytes(),
+            },
             &limits,
             "rhumb",
         );
-        assert!(found.urls.is_empty() && found.truncated, "links that are too long are not read for ever");
+        assert!(
+            found.urls.is_empty() && found.truncated,
+            "links that are too long are not read for ever"
+        );
         assert_eq!(found.uncrawlable, 4 * 5000 + 1);
     }
     for document in documents {
@@ -232,7 +249,10 @@ fn large_hostile_documents_of_xml_end_soon() {
         with("<!DOCTYPE x [", "<!a '>"),
         with("<feed>", "<a xml:base='b/'>"),
         with("<feed>", "<a xml:base='b/'><link href='c'/></a>"),
-        with(&format!("<feed xml:base='/{}/'>", "b".repeat(2000)), "<a xml:base='c'/><link href='c'/>"),
+        with(
+            &format!("<feed xml:base='/{}/'>", "b".repeat(2000)),
+            "<a xml:base='c'/><link href='c'/>",
+        ),
         with("<feed>", "<link href='c' "),
         with("<urlset>", "<loc>a<b>"),
         with("<urlset><loc>", "<br/>a"),
@@ -241,7 +261,9 @@ fn large_hostile_documents_of_xml_end_soon() {
         with("<urlset><loc>&", "a"),
         with("<urlset><loc>", "<![CDATA["),
         with("", "<x:a href='b'/>"),
-        (0..200_000).map(|n| format!("<x{n}:a href='b'/>")).collect(),
+        (0..200_000)
+            .map(|n| format!("<x{n}:a href='b'/>"))
+            .collect(),
         with("<svg>", "<font a=b c=d>"),
         with(&("<svg>".to_owned() + &"<g>".repeat(100)), "</x>"),
         with("<svg><desc>", "<b><p></b>"),
@@ -249,7 +271,12 @@ fn large_hostile_documents_of_xml_end_soon() {
     for document in documents {
         for content_type in [&b""[..], b"text/html", b"application/xhtml+xml"] {
             let headers: &[(&str, &[u8])] = &[("content-type", content_type)];
-            let response = Response { url: "http://h.example/", status: 200, headers, body: document.as_bytes() };
+            let response = Response {
+                url: "http://h.example/",
+                status: 200,
+                headers,
+                body: document.as_bytes(),
+            };
             assert!(links_by(&response, &limits, &ALL, "rhumb").urls.len() <= 5000);
         }
     }
@@ -292,7 +319,8 @@ fn hostile_style_sheets() -> Vec<String> {
 
 #[test]
 fn large_hostile_style_sheets_end_soon() {
-    // Method: as above, each once as a style sheet, once in a page, and once in an attribute of one.
+    // Method: as above, each once as a style sheet, once in a page, and once in an attribute of
+    // one.
     let limits = Limits {
         decoded_bytes_max: 16 << 20,
         sitemap_bytes_max: 16 << 20,
@@ -302,7 +330,12 @@ fn large_hostile_style_sheets_end_soon() {
     };
     let found = |content_type: &str, body: &str| {
         let headers: &[(&str, &[u8])] = &[("content-type", content_type.as_bytes())];
-        let response = Response { url: "http://h.example/", status: 200, headers, body: body.as_bytes() };
+        let response = Response {
+            url: "http://h.example/",
+            status: 200,
+            headers,
+            body: body.as_bytes(),
+        };
         let found = links_by(&response, &limits, &ALL, "rhumb");
         assert!(found.urls.len() <= 5000);
         found
@@ -310,21 +343,35 @@ fn large_hostile_style_sheets_end_soon() {
     for sheet in hostile_style_sheets() {
         found("text/css", &sheet);
         found("text/html", &format!("<style>{sheet}</style>"));
-        found("text/html", &format!("<p style=\"{}\">", sheet.replace('"', "&quot;")));
+        found(
+            "text/html",
+            &format!("<p style=\"{}\">", sheet.replace('"', "&quot;")),
+        );
     }
     let data = found("text/css", &(repeated("a{b:url(data:,x)}") + "c{d:url(e)}"));
-    assert_eq!((data.urls.len(), data.truncated), (1, false), "what is in the sheet itself is no link");
+    assert_eq!(
+        (data.urls.len(), data.truncated),
+        (1, false),
+        "what is in the sheet itself is no link"
+    );
     let repeats = found("text/css", &(repeated("a{b:url(c)}") + "d{e:url(f)}"));
     assert_eq!((repeats.urls.len(), repeats.truncated), (2, false));
     let pages = [
         repeated("<p style='a:url(b)'>"),
-        (0..150_000).map(|n| format!("<p style='a:url({n})'>")).collect(),
+        (0..150_000)
+            .map(|n| format!("<p style='a:url({n})'>"))
+            .collect(),
         repeated("<style>a{b:url(c)}</style>"),
         repeated("<svg><style>"),
         repeated("<svg><style><![CDATA[("),
         repeated("<iframe srcdoc='<a href=b>'></iframe>"),
-        (0..150_000).map(|n| format!("<iframe srcdoc='<a href={n}>'></iframe>")).collect(),
-        format!("<iframe srcdoc=\"{}\">", "<iframe srcdoc='&lt;iframe srcdoc=x>'></iframe>".repeat(100_000)),
+        (0..150_000)
+            .map(|n| format!("<iframe srcdoc='<a href={n}>'></iframe>"))
+            .collect(),
+        format!(
+            "<iframe srcdoc=\"{}\">",
+            "<iframe srcdoc='&lt;iframe srcdoc=x>'></iframe>".repeat(100_000)
+        ),
         format!("<iframe srcdoc={}", "&amp;".repeat(1 << 20)),
     ];
     for page in pages {

@@ -1,4 +1,5 @@
-//! The scanner against html5ever's tokenizer: the same tags, attributes and titles, whatever the document.
+//! The scanner against html5ever's tokenizer: the same tags, attributes and titles, whatever the
+//! document.
 
 mod oracle;
 
@@ -50,34 +51,91 @@ const ODD_MARKUP: &[(&str, &[&str])] = &[
     ("<!--", &[]),
     ("<![CDATA[<a>]]><b>", &["b"]),
     ("<svg><![CDATA[<a>]]><b>", &["svg", "b"]),
-    ("<svg><title><![CDATA[<a>]]><b><![CDATA[<a>]]><i>", &["svg", "title", "b", "i"]),
-    ("<svg><font color=x><style><a></style>", &["svg", "font", "style", "/style"]),
-    ("<svg><font><style><a></style>", &["svg", "font", "style", "a", "/style"]),
-    ("<math></br><style><a></style>", &["math", "/br", "style", "/style"]),
-    ("<math><annotation-xml encoding=text/html><style><a></style>", &["math", "annotation-xml", "style", "/style"]),
+    (
+        "<svg><title><![CDATA[<a>]]><b><![CDATA[<a>]]><i>",
+        &["svg", "title", "b", "i"],
+    ),
+    (
+        "<svg><font color=x><style><a></style>",
+        &["svg", "font", "style", "/style"],
+    ),
+    (
+        "<svg><font><style><a></style>",
+        &["svg", "font", "style", "a", "/style"],
+    ),
+    (
+        "<math></br><style><a></style>",
+        &["math", "/br", "style", "/style"],
+    ),
+    (
+        "<math><annotation-xml encoding=text/html><style><a></style>",
+        &["math", "annotation-xml", "style", "/style"],
+    ),
     (
         "<svg><title><a></a></title><style><i></style></svg><title><b></title>",
-        &["svg", "title", "a", "/a", "/title", "style", "i", "/style", "/svg", "title", "/title"],
+        &[
+            "svg", "title", "a", "/a", "/title", "style", "i", "/style", "/svg", "title", "/title",
+        ],
     ),
     // What is open in it is of HTML, where the end tag ends nothing.
-    ("<svg><title><a></title><style><i></style></svg>", &["svg", "title", "a", "/title", "style", "/style", "/svg"]),
+    (
+        "<svg><title><a></title><style><i></style></svg>",
+        &["svg", "title", "a", "/title", "style", "/style", "/svg"],
+    ),
     ("<svg><script/><a>", &["svg", "script", "a"]),
     ("<script/><a></script x><b>", &["script", "/script", "b"]),
-    ("<script></scripty><a></SCRIPT\n><b>", &["script", "/script", "b"]),
+    (
+        "<script></scripty><a></SCRIPT\n><b>",
+        &["script", "/script", "b"],
+    ),
     ("<script><!--</script><a>", &["script", "/script", "a"]),
-    ("<script><!--<script></script><a></script><b>", &["script", "/script", "b"]),
-    ("<script><!--<script>--></script><a>", &["script", "/script", "a"]),
-    ("<script><!--<script></script></script><a>", &["script", "/script", "a"]),
-    ("<script><!--><script></script><a>", &["script", "/script", "a"]),
-    ("<script><!---><script></script><a>", &["script", "/script", "a"]),
-    ("<script><!-- <scripts></script><a>", &["script", "/script", "a"]),
-    ("<script><!--<b>script></script><a>", &["script", "/script", "a"]),
-    ("<script><!--<script/ x></script ><a></script><b>", &["script", "/script", "b"]),
+    (
+        "<script><!--<script></script><a></script><b>",
+        &["script", "/script", "b"],
+    ),
+    (
+        "<script><!--<script>--></script><a>",
+        &["script", "/script", "a"],
+    ),
+    (
+        "<script><!--<script></script></script><a>",
+        &["script", "/script", "a"],
+    ),
+    (
+        "<script><!--><script></script><a>",
+        &["script", "/script", "a"],
+    ),
+    (
+        "<script><!---><script></script><a>",
+        &["script", "/script", "a"],
+    ),
+    (
+        "<script><!-- <scripts></script><a>",
+        &["script", "/script", "a"],
+    ),
+    (
+        "<script><!--<b>script></script><a>",
+        &["script", "/script", "a"],
+    ),
+    (
+        "<script><!--<script/ x></script ><a></script><b>",
+        &["script", "/script", "b"],
+    ),
     ("<style><a></style ><b>", &["style", "/style", "b"]),
     ("<title><a></titles></title/><b>", &["title", "/title", "b"]),
     (
         "<iframe><a></iframe><xmp><a></xmp><noembed><a></noembed><noframes><a></noframes><b>",
-        &["iframe", "/iframe", "xmp", "/xmp", "noembed", "/noembed", "noframes", "/noframes", "b"],
+        &[
+            "iframe",
+            "/iframe",
+            "xmp",
+            "/xmp",
+            "noembed",
+            "/noembed",
+            "noframes",
+            "/noframes",
+            "b",
+        ],
     ),
     ("<noscript><a></noscript>", &["noscript", "a", "/noscript"]),
     ("<plaintext><a></plaintext><b>", &["plaintext"]),
@@ -100,7 +158,9 @@ fn xml_has_no_raw_text_and_cdata_everywhere() {
     let mut found = Vec::new();
     while let Some(token) = scanner.next() {
         match token {
-            Token::Start(name) | Token::End(name) => found.push(String::from_utf8_lossy(name).into_owned()),
+            Token::Start(name) | Token::End(name) => {
+                found.push(String::from_utf8_lossy(name).into_owned())
+            }
             Token::Data(data) => found.push(format!("[{}]", String::from_utf8_lossy(data))),
             Token::Other => {}
         }

@@ -1,8 +1,10 @@
-//! The client of one name server, which asks it once: over UDP, and over TCP when the answer does not fit a datagram, by a
-//! resolver of the library each, since one for both stays with TCP after anything failed over UDP. Over TLS or HTTPS where
-//! the configuration says so; then over nothing else. With EDNS, or by a twin without it, as [`Edns`] says.
+//! The client of one name server, which asks it once: over UDP, and over TCP when the answer does
+//! not fit a datagram, by a resolver of the library each, since one for both stays with TCP after
+//! anything failed over UDP. Over TLS or HTTPS where the configuration says so; then over nothing
+//! else. With EDNS, or by a twin without it, as [`Edns`] says.
 //!
-//! Invariant: a question is sent at most twice, with EDNS and without, beside what the library repeats.
+//! Invariant: a question is sent at most twice, with EDNS and without, beside what the library
+//! repeats.
 
 use crate::edns::{AGAIN_AFTER, Edns, End};
 use hickory_resolver::TokioResolver;
@@ -63,11 +65,16 @@ impl Client {
             tracing::info!(
                 server = %self.address,
                 minutes = AGAIN_AFTER.as_secs() / 60,
-                "a name server answers questions without EDNS alone; it is asked without for so long"
+                "a name server answers questions without EDNS alone; it is asked without for so \
+                 long"
             );
         }
         // A server that rejected the one and did not answer the other has answered.
-        if matches!(again, Err(NetError::Timeout)) { lookup } else { again }
+        if matches!(again, Err(NetError::Timeout)) {
+            lookup
+        } else {
+            again
+        }
     }
 
     /// What the library knows of a name that no name server is asked for.
@@ -90,11 +97,14 @@ fn end_of(lookup: &Result<Lookup, NetError>) -> End {
     }
 }
 
-/// FORMERR and NOTIMP are of servers that do not know EDNS (RFC 6891, section 7), BADVERS of those that know no version of it
-/// that we do (section 6.1.3).
+/// FORMERR and NOTIMP are of servers that do not know EDNS (RFC 6891, section 7), BADVERS of those
+/// that know no version of it that we do (section 6.1.3).
 fn is_rejection(code: ResponseCode) -> bool {
     // The library calls BADVERS by the other name of its number, that of a signature: we send none.
-    matches!(code, ResponseCode::FormErr | ResponseCode::NotImp | ResponseCode::BADVERS | ResponseCode::BADSIG)
+    matches!(
+        code,
+        ResponseCode::FormErr | ResponseCode::NotImp | ResponseCode::BADVERS | ResponseCode::BADSIG
+    )
 }
 
 /// Asks with EDNS, or without.
@@ -110,12 +120,16 @@ impl Twin {
         let (first, second) = match &server.transport {
             Transport::Plain => (ConnectionConfig::udp(), Some(ConnectionConfig::tcp())),
             Transport::Tls { name } => (ConnectionConfig::tls(name.as_str().into()), None),
-            Transport::Https { name, path } => {
-                (ConnectionConfig::https(name.as_str().into(), Some(path.as_str().into())), None)
-            }
+            Transport::Https { name, path } => (
+                ConnectionConfig::https(name.as_str().into(), Some(path.as_str().into())),
+                None,
+            ),
         };
         let over = |connection| resolver(server.address, connection, options, has_edns);
-        Ok(Twin { first: over(first)?, second: second.map(over).transpose()? })
+        Ok(Twin {
+            first: over(first)?,
+            second: second.map(over).transpose()?,
+        })
     }
 
     async fn lookup(&self, name: &Name, kind: RecordType) -> Result<Lookup, NetError> {

@@ -1,15 +1,17 @@
-//! Whether a name server is asked with EDNS (RFC 6891), by which its answers over UDP may be larger.
+//! Whether a name server is asked with EDNS (RFC 6891), by which its answers over UDP may be
+//! larger.
 //!
-//! In: how questions to it ended, with EDNS and without. Out: whether the next one has EDNS, and whether one that had is
-//! asked once more without.
+//! In: how questions to it ended, with EDNS and without. Out: whether the next one has EDNS, and
+//! whether one that had is asked once more without.
 //!
-//! A server that rejects a question with EDNS is asked again without (sections 6.2.2 and 7). So is one that lets a question
-//! time out and has never answered one with EDNS: there are servers, and firewalls, that drop what they do not understand.
-//! When it answers without, it is asked without from then on. After [`AGAIN_AFTER`] a single question has EDNS again, so
-//! that a server that was replaced is found out and the others need not wait.
+//! A server that rejects a question with EDNS is asked again without (sections 6.2.2 and 7). So is
+//! one that lets a question time out and has never answered one with EDNS: there are servers, and
+//! firewalls, that drop what they do not understand. When it answers without, it is asked without
+//! from then on. After [`AGAIN_AFTER`] a single question has EDNS again, so that a server that was
+//! replaced is found out and the others need not wait.
 //!
-//! Invariant: a server that answers neither way is asked both ways no more often than once in [`AWAY`], beside what is
-//! under way: it is away, and has nothing against EDNS.
+//! Invariant: a server that answers neither way is asked both ways no more often than once in
+//! [`AWAY`], beside what is under way: it is away, and has nothing against EDNS.
 
 use std::time::{Duration, Instant};
 
@@ -69,8 +71,8 @@ impl Edns {
         }
     }
 
-    /// A question that was asked once more, without EDNS, ended. Returns whether that is how the server is asked from now
-    /// on, and was not before.
+    /// A question that was asked once more, without EDNS, ended. Returns whether that is how the
+    /// server is asked from now on, and was not before.
     pub(crate) fn ended_without(&mut self, end: End, now: Instant) -> bool {
         match end {
             End::Answered => self.without_until.replace(now + AGAIN_AFTER).is_none(),
@@ -128,11 +130,15 @@ mod tests {
     }
 
     #[test]
-    fn silence_leads_to_a_question_without_edns_until_the_server_is_known_to_have_nothing_against_it() {
+    fn silence_leads_to_a_question_without_edns_until_the_server_is_known_to_have_nothing_against_it()
+     {
         let now = Instant::now();
         let mut edns = Edns::default();
         assert!(edns.ended_with(End::Silent, now));
-        assert!(!edns.ended_with(End::Failed, now), "a connection that is refused is no silence");
+        assert!(
+            !edns.ended_with(End::Failed, now),
+            "a connection that is refused is no silence"
+        );
         edns.ended_with(End::Answered, now);
         assert!(!edns.ended_with(End::Silent, now));
     }
@@ -146,7 +152,10 @@ mod tests {
         assert!(!edns.ended_with(End::Silent, begun + AWAY - SECOND));
         assert!(edns.is_next_with(begun + AWAY));
         assert!(edns.ended_with(End::Silent, begun + AWAY));
-        assert!(edns.ended_without(End::Answered, begun + AWAY), "it was away, and does not know EDNS");
+        assert!(
+            edns.ended_without(End::Answered, begun + AWAY),
+            "it was away, and does not know EDNS"
+        );
         assert!(!edns.is_next_with(begun + AWAY));
     }
 }

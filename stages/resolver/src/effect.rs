@@ -48,7 +48,8 @@ pub enum Found {
     },
     /// A failure: a name server answered, and could not tell.
     Temporary,
-    /// The name servers failed on it (SERVFAIL): those that they asked in their turn may not have answered.
+    /// The name servers failed on it (SERVFAIL): those that they asked in their turn may not have
+    /// answered.
     ServerFailure,
     /// No name server answered.
     Silence,

@@ -1,17 +1,19 @@
 //! What is known of names: a bounded cache of resolutions that expire.
 //!
-//! In: names with what was found out about them and for how long it holds. Out: what still holds; names whose
-//! addresses are in use and soon to expire.
+//! In: names with what was found out about them and for how long it holds. Out: what still holds;
+//! names whose addresses are in use and soon to expire.
 //!
-//! Invariants: never more than `capacity` names (P6); nothing is given out after it has expired, nor for another
-//! name; a lookup takes no memory from the heap.
+//! Invariants: never more than `capacity` names (P6); nothing is given out after it has expired,
+//! nor for another name; a lookup takes no memory from the heap.
 //!
-//! What goes when the cache is full is decided by CLOCK (Corbató 1968): a hand goes round and takes the first
-//! entry that has expired or was not used since the hand last passed. It needs one bit an entry, and for
-//! crawlers it does as well as least-recently-used (Broder, Najork and Wiener 2003, section 5).
+//! What goes when the cache is full is decided by CLOCK (Corbató 1968): a hand goes round and takes
+//! the first entry that has expired or was not used since the hand last passed. It needs one bit an
+//! entry, and for crawlers it does as well as least-recently-used (Broder, Najork and Wiener 2003,
+//! section 5).
 //!
-//! An entry is found by a keyed hash of its name, so that nobody on the web can choose names that collide. Should two
-//! names have the same 64 bits none the less, the later one takes the place of the earlier.
+//! An entry is found by a keyed hash of its name, so that nobody on the web can choose names that
+//! collide. Should two names have the same 64 bits none the less, the later one takes the place of
+//! the earlier.
 
 mod snapshot;
 
@@ -29,9 +31,11 @@ use std::time::Duration;
 const NAME_BYTES_MAX: usize = 255;
 /// Addresses of a name that are remembered.
 pub const ADDRESSES_MAX: usize = 16;
-/// An address in use is asked for again when this part of its lifetime is left, as Unbound does (`prefetch`).
+/// An address in use is asked for again when this part of its lifetime is left, as Unbound does
+/// (`prefetch`).
 const AHEAD: u32 = 10;
-/// What was not used when it was due is looked at again when half of the rest is over, down to this.
+/// What was not used when it was due is looked at again when half of the rest is over, down to
+/// this.
 const DUE_STEP_MIN: Duration = Duration::from_secs(1);
 /// The refresh time of an entry that is not to be asked for ahead of its time.
 const NEVER: Timestamp = Timestamp::from_micros(u64::MAX);
@@ -52,7 +56,8 @@ pub enum Kind {
 }
 
 struct Slot {
-    /// The hash of the name. It stands beside the rest, so that a lookup waits for memory once less.
+    /// The hash of the name. It stands beside the rest, so that a lookup waits for memory once
+    /// less.
     hash: u64,
     /// The name, then its addresses of four bytes, then those of sixteen.
     bytes: Box<[u8]>,
@@ -83,9 +88,19 @@ impl Slot {
     }
 
     fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let (four, six) = self.bytes[usize::from(self.name_bytes)..].split_at(4 * usize::from(self.four));
-        let four = four.as_chunks::<4>().0.iter().map(|&octets| IpAddr::from(octets));
-        four.chain(six.as_chunks::<16>().0.iter().map(|&octets| IpAddr::from(octets)))
+        let (four, six) =
+            self.bytes[usize::from(self.name_bytes)..].split_at(4 * usize::from(self.four));
+        let four = four
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&octets| IpAddr::from(octets));
+        four.chain(
+            six.as_chunks::<16>()
+                .0
+                .iter()
+                .map(|&octets| IpAddr::from(octets)),
+        )
     }
 }
 
@@ -122,9 +137,10 @@ impl<'a> Known<'a> {
     /// As a message has it; its addresses hold for the time that is left.
     pub fn resolution(self, now: Timestamp) -> Resolution {
         match self.0.kind {
-            Kind::Addresses => {
-                Resolution::Addresses { addresses: self.addresses().collect(), ttl_s: seconds(self.left(now)) }
-            }
+            Kind::Addresses => Resolution::Addresses {
+                addresses: self.addresses().collect(),
+                ttl_s: seconds(self.left(now)),
+            },
             Kind::NoAddress => Resolution::NoAddress,
             Kind::Private => Resolution::Private,
             Kind::Temporary => Resolution::Temporary,
@@ -199,9 +215,15 @@ impl NameCache {
         self.find(name).map_or(0, |at| self.slots[at].failures)
     }
 
-    /// Remembers what was found out about a name, for `lifetime` from now. Of its addresses the first
-    /// [`ADDRESSES_MAX`] are kept.
-    pub fn insert(&mut self, name: &str, resolution: &Resolution, lifetime: Duration, now: Timestamp) {
+    /// Remembers what was found out about a name, for `lifetime` from now. Of its addresses the
+    /// first [`ADDRESSES_MAX`] are kept.
+    pub fn insert(
+        &mut self,
+        name: &str,
+        resolution: &Resolution,
+        lifetime: Duration,
+        now: Timestamp,
+    ) {
         let failures = match resolution {
             Resolution::Temporary => self.failures(name).saturating_add(1),
             _ => 0,
@@ -209,13 +231,14 @@ impl NameCache {
         self.insert_aged(name, resolution, lifetime, lifetime, failures, now);
     }
 
-    /// Remembers that a name could not be asked for although what is known of it still holds; it is due again after
-    /// `wait`, or a little more.
+    /// Remembers that a name could not be asked for although what is known of it still holds; it is
+    /// due again after `wait`, or a little more.
     pub fn postpone(&mut self, name: &str, wait: Duration, now: Timestamp) {
         let Some(at) = self.find(name) else { return };
         self.slots[at].failures = self.slots[at].failures.saturating_add(1);
         let due_at = now + wait.max(DUE_STEP_MIN);
-        let is_in_time = self.slots[at].kind == Kind::Addresses && due_at < self.slots[at].expires_at;
+        let is_in_time =
+            self.slots[at].kind == Kind::Addresses && due_at < self.slots[at].expires_at;
         self.schedule(at, if is_in_time { due_at } else { NEVER });
     }
 

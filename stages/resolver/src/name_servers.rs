@@ -1,11 +1,12 @@
 //! Which name server next? What is known of how well each one answers.
 //!
-//! In: how questions ended, with the time. Out: in which order to ask the servers, and after how long without an
-//! answer it pays to ask another one as well.
+//! In: how questions ended, with the time. Out: in which order to ask the servers, and after how
+//! long without an answer it pays to ask another one as well.
 //!
-//! A question goes where its answer is expected soonest: smoothed latency times the questions that are under way
-//! there, this one included. So load is spread as the servers can take it. A server that failed several times in a
-//! row rests for a time that doubles with every further failure; one answer ends that. While all rest, all are asked.
+//! A question goes where its answer is expected soonest: smoothed latency times the questions that
+//! are under way there, this one included. So load is spread as the servers can take it. A server
+//! that failed several times in a row rests for a time that doubles with every further failure; one
+//! answer ends that. While all rest, all are asked.
 //!
 //! Invariant: every server is in every order exactly once.
 //!
@@ -48,11 +49,14 @@ struct Latency {
 impl NameServers {
     /// Creates `count` servers that nothing is known about.
     pub fn new(count: usize) -> Self {
-        NameServers { servers: vec![Standing::default(); count], turn: 0 }
+        NameServers {
+            servers: vec![Standing::default(); count],
+            turn: 0,
+        }
     }
 
-    /// The order in which to ask: those that do not rest, the soonest expected answer first; then the others, the
-    /// one whose rest ends soonest first.
+    /// The order in which to ask: those that do not rest, the soonest expected answer first; then
+    /// the others, the one whose rest ends soonest first.
     pub fn order(&mut self, now: Instant) -> Vec<usize> {
         let count = self.servers.len();
         let turn = self.turn;
@@ -60,7 +64,9 @@ impl NameServers {
         let mut order: Vec<usize> = (0..count).map(|place| (turn + place) % count).collect();
         order.sort_by_key(|&server| {
             let standing = &self.servers[server];
-            let rest = standing.rests_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+            let rest = standing
+                .rests_until
+                .map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
             (rest, standing.expected())
         });
         order
@@ -68,7 +74,11 @@ impl NameServers {
 
     /// After how long without an answer of this server another one should be asked as well.
     pub fn hedge_after(&self, server: usize) -> Duration {
-        self.servers[server].latency.map_or(LATENCY_UNKNOWN, |latency| latency.smoothed + 4 * latency.deviation)
+        self.servers[server]
+            .latency
+            .map_or(LATENCY_UNKNOWN, |latency| {
+                latency.smoothed + 4 * latency.deviation
+            })
     }
 
     /// A question goes out.
@@ -102,15 +112,18 @@ impl NameServers {
     pub fn left_behind(&mut self, server: usize, after: Duration) {
         let standing = &mut self.servers[server];
         standing.under_way -= 1;
-        if standing.latency.is_none_or(|latency| latency.smoothed < after) {
+        if standing
+            .latency
+            .is_none_or(|latency| latency.smoothed < after)
+        {
             standing.measure(after);
         }
     }
 }
 
 impl Standing {
-    /// When an answer to one more question is expected. A server that nothing is known of is tried at once, but not
-    /// by everybody.
+    /// When an answer to one more question is expected. A server that nothing is known of is tried
+    /// at once, but not by everybody.
     fn expected(&self) -> Duration {
         match self.latency {
             Some(latency) => latency.smoothed.saturating_mul(self.under_way + 1),
@@ -120,8 +133,14 @@ impl Standing {
 
     fn measure(&mut self, took: Duration) {
         self.latency = Some(match self.latency {
-            None => Latency { smoothed: took, deviation: took / 2 },
-            Some(Latency { smoothed, deviation }) => Latency {
+            None => Latency {
+                smoothed: took,
+                deviation: took / 2,
+            },
+            Some(Latency {
+                smoothed,
+                deviation,
+            }) => Latency {
                 smoothed: (smoothed * 7 + took) / 8,
                 deviation: (deviation * 3 + smoothed.abs_diff(took)) / 4,
             },
@@ -137,7 +156,11 @@ mod tests {
     const MILLISECOND: Duration = Duration::from_millis(1);
 
     fn resting(servers: &NameServers, now: Instant) -> usize {
-        servers.servers.iter().filter(|standing| standing.rests_until.is_some_and(|until| until > now)).count()
+        servers
+            .servers
+            .iter()
+            .filter(|standing| standing.rests_until.is_some_and(|until| until > now))
+            .count()
     }
 
     fn ask(servers: &mut NameServers, now: Instant) -> usize {
@@ -166,7 +189,10 @@ mod tests {
         for _ in 0..400 {
             asked[ask(&mut servers, now)] += 1;
         }
-        assert!((295..=305).contains(&asked[0]), "three times as fast, {asked:?}");
+        assert!(
+            (295..=305).contains(&asked[0]),
+            "three times as fast, {asked:?}"
+        );
     }
 
     #[test]
@@ -184,8 +210,15 @@ mod tests {
         for rest_s in [1, 2, 4, 8, 16, 32, 60, 60] {
             fail(&mut servers, now);
             let end = now + Duration::from_secs(rest_s);
-            assert_eq!((resting(&servers, end - MILLISECOND), resting(&servers, end)), (1, 0), "{rest_s}");
-            assert_eq!((servers.order(now), servers.order(now)), (vec![1, 0], vec![1, 0]));
+            assert_eq!(
+                (resting(&servers, end - MILLISECOND), resting(&servers, end)),
+                (1, 0),
+                "{rest_s}"
+            );
+            assert_eq!(
+                (servers.order(now), servers.order(now)),
+                (vec![1, 0], vec![1, 0])
+            );
             now = end;
         }
         fail(&mut servers, now);
@@ -205,18 +238,25 @@ mod tests {
             servers.answered(0, 40 * MILLISECOND);
         }
         let steady = servers.hedge_after(0);
-        assert!((40 * MILLISECOND..42 * MILLISECOND).contains(&steady), "{steady:?}");
+        assert!(
+            (40 * MILLISECOND..42 * MILLISECOND).contains(&steady),
+            "{steady:?}"
+        );
         servers.asked(0);
         servers.left_behind(0, MILLISECOND);
-        assert_eq!(servers.hedge_after(0), steady, "that it was not faster than that is nothing new");
+        assert_eq!(
+            servers.hedge_after(0),
+            steady,
+            "that it was not faster than that is nothing new"
+        );
         servers.asked(0);
         servers.left_behind(0, 400 * MILLISECOND);
         assert!(servers.hedge_after(0) > 2 * steady);
     }
 
     proptest! {
-        /// Goal: the module's invariant, and nothing overflows. Method: random questions with random ends; a model
-        /// counts what is under way, and failures since the last answer.
+        /// Goal: the module's invariant, and nothing overflows. Method: random questions with
+        /// random ends; a model counts what is under way, and failures since the last answer.
         #[test]
         fn every_order_has_every_server_once_and_those_that_rest_last(
             count in 1usize..6, ends in proptest::collection::vec((0u8..4, 0u64..100_000, 0u64..5_000), 0..200),

@@ -1,16 +1,19 @@
 //! Queries to name servers: the resolver's shell.
 //!
-//! In: a name. Out: its addresses of both versions, or why there are none. No cache: that is the core's.
+//! In: a name. Out: its addresses of both versions, or why there are none. No cache: that is the
+//! core's.
 //!
-//! Each question goes to the name server that is expected to answer soonest; when it does not, or is late, another
-//! one is asked as well and the first that knows counts ([`NameServers`]). Each has its own client.
+//! Each question goes to the name server that is expected to answer soonest; when it does not, or
+//! is late, another one is asked as well and the first that knows counts ([`NameServers`]). Each
+//! has its own client.
 //!
-//! Names are asked for as they are, without search domains. Names that stand for this machine or for nothing
-//! (`localhost`, `invalid`, `onion`: RFC 6761, RFC 7686) are answered without a query. The hosts file counts only
-//! with the system's name servers.
+//! Names are asked for as they are, without search domains. Names that stand for this machine or
+//! for nothing (`localhost`, `invalid`, `onion`: RFC 6761, RFC 7686) are answered without a query.
+//! The hosts file counts only with the system's name servers.
 //!
-//! Invariants: every query ends, at the latest after all its attempts have timed out; none panics (P9); of an answer
-//! only those addresses count that belong to the name asked for, or to the last of its aliases.
+//! Invariants: every query ends, at the latest after all its attempts have timed out; none panics
+//! (P9); of an answer only those addresses count that belong to the name asked for, or to the last
+//! of its aliases.
 
 use crate::client::{Client, Options};
 use crate::effect::{Answer, Found};
@@ -33,7 +36,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many time-outs of one question an attempt may take: it may need several, over TCP, without EDNS and for aliases.
+/// How many time-outs of one question an attempt may take: it may need several, over TCP, without
+/// EDNS and for aliases.
 const TIMEOUTS_PER_ATTEMPT: u32 = 2;
 /// Beyond those, so that a question that ends by itself right then does.
 const SLACK: Duration = Duration::from_millis(100);
@@ -47,11 +51,11 @@ const ALIASES_MAX: usize = 16;
 pub struct Settings {
     /// Empty: the system's.
     pub nameservers: Vec<NameServer>,
-    /// The time-out of one question. An attempt may take twice as long when the answer needs TCP or leads to others, or when
-    /// the question is asked once more without EDNS.
+    /// The time-out of one question. An attempt may take twice as long when the answer needs TCP or
+    /// leads to others, or when the question is asked once more without EDNS.
     pub timeout: Duration,
-    /// Queries for a name before it counts as a failure, at least one. Each repeats its datagram up to three times
-    /// when nothing comes.
+    /// Queries for a name before it counts as a failure, at least one. Each repeats its datagram up
+    /// to three times when nothing comes.
     pub attempts: usize,
     /// Another name server is asked after so long without an answer at the soonest.
     pub hedge_after: Duration,
@@ -89,15 +93,21 @@ impl Queries {
     /// # Errors
     /// The system's name servers are wanted and cannot be read; TLS is wanted and cannot be set up.
     pub fn new(settings: &Settings) -> Result<Self, NetError> {
-        let is_plain = settings.nameservers.iter().all(|server| server.transport == Transport::Plain);
+        let is_plain = settings
+            .nameservers
+            .iter()
+            .all(|server| server.transport == Transport::Plain);
         let tls = match is_plain {
             true => None,
-            false => Some(tls::client_config(false).map_err(|error| NetError::Msg(error.to_string()))?),
+            false => {
+                Some(tls::client_config(false).map_err(|error| NetError::Msg(error.to_string()))?)
+            }
         };
         Queries::with_tls(settings, tls)
     }
 
-    /// The same with certificates that the caller trusts; `tls` may be left out when no name server needs it.
+    /// The same with certificates that the caller trusts; `tls` may be left out when no name server
+    /// needs it.
     ///
     /// # Errors
     /// The system's name servers are wanted and cannot be read.
@@ -107,8 +117,15 @@ impl Queries {
         } else {
             (settings.nameservers.clone(), ResolveHosts::Never)
         };
-        let options = Options { tls: tls.as_ref(), hosts_file, timeout: settings.timeout };
-        let clients = servers.iter().map(|server| Client::new(server, options)).collect::<Result<Vec<_>, _>>()?;
+        let options = Options {
+            tls: tls.as_ref(),
+            hosts_file,
+            timeout: settings.timeout,
+        };
+        let clients = servers
+            .iter()
+            .map(|server| Client::new(server, options))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Queries(Arc::new(Inner {
             servers: Mutex::new(NameServers::new(clients.len())),
             clients,
@@ -124,7 +141,11 @@ impl Queries {
         Box::pin(async move {
             // Whatever the library waits for.
             let attempts = u32::try_from(inner.attempts).unwrap_or(u32::MAX);
-            let deadline = inner.timeout.saturating_mul(TIMEOUTS_PER_ATTEMPT).saturating_mul(attempts) + GRACE;
+            let deadline = inner
+                .timeout
+                .saturating_mul(TIMEOUTS_PER_ATTEMPT)
+                .saturating_mul(attempts)
+                + GRACE;
             let lookups = AssertUnwindSafe(inner.find(&name)).catch_unwind();
             let found = match tokio::time::timeout(deadline, lookups).await {
                 Ok(Ok(found)) => found,
@@ -141,13 +162,18 @@ impl Queries {
 
 impl Inner {
     async fn find(&self, name: &str) -> Found {
-        let Ok(mut name) = Name::from_ascii(name) else { return Found::NoAddress { ttl_s: None } };
+        let Ok(mut name) = Name::from_ascii(name) else {
+            return Found::NoAddress { ttl_s: None };
+        };
         // Without this the library would try search domains.
         name.set_fqdn(true);
         if name.is_root() {
             return Found::NoAddress { ttl_s: None };
         }
-        let (four, six) = tokio::join!(self.look_up(&name, RecordType::A), self.look_up(&name, RecordType::AAAA));
+        let (four, six) = tokio::join!(
+            self.look_up(&name, RecordType::A),
+            self.look_up(&name, RecordType::AAAA)
+        );
         together([four, six])
     }
 
@@ -213,7 +239,12 @@ struct Question<'a> {
 impl<'a> Question<'a> {
     fn new(inner: &'a Inner, server: usize) -> Self {
         inner.servers().asked(server);
-        Question { inner, server, begun: Instant::now(), has_ended: false }
+        Question {
+            inner,
+            server,
+            begun: Instant::now(),
+            has_ended: false,
+        }
     }
 
     fn end(mut self, error: Option<&NetError>) {
@@ -222,12 +253,16 @@ impl<'a> Question<'a> {
         match error {
             // A failure of those that the name server asked in its turn says nothing of itself.
             None
-            | Some(NetError::Dns(DnsError::NoRecordsFound(_) | DnsError::ResponseCode(ResponseCode::ServFail))) => {
+            | Some(NetError::Dns(
+                DnsError::NoRecordsFound(_) | DnsError::ResponseCode(ResponseCode::ServFail),
+            )) => {
                 self.inner.servers().answered(self.server, took);
             }
             Some(error) => {
                 tracing::debug!(server = self.server, %error, "a name server failed");
-                self.inner.servers().failed(self.server, took, Instant::now());
+                self.inner
+                    .servers()
+                    .failed(self.server, took, Instant::now());
             }
         }
     }
@@ -236,7 +271,9 @@ impl<'a> Question<'a> {
 impl Drop for Question<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.inner.servers().left_behind(self.server, self.begun.elapsed());
+            self.inner
+                .servers()
+                .left_behind(self.server, self.begun.elapsed());
         }
     }
 }
@@ -245,7 +282,10 @@ impl Drop for Question<'_> {
 fn system_nameservers() -> Result<Vec<NameServer>, NetError> {
     let mut servers: Vec<NameServer> = Vec::new();
     for server in read_system_conf()?.0.name_servers() {
-        let port = server.connections.first().map_or(53, |connection| connection.port);
+        let port = server
+            .connections
+            .first()
+            .map_or(53, |connection| connection.port);
         let server = NameServer::from(SocketAddr::new(server.ip, port));
         if !servers.contains(&server) {
             servers.push(server);
@@ -276,51 +316,73 @@ fn found(name: &Name, kind: RecordType, lookup: Result<Lookup, NetError>) -> Fou
     }
 }
 
-/// The addresses of a name in an answer, found by way of its aliases; they hold as long as all records on the way.
+/// The addresses of a name in an answer, found by way of its aliases; they hold as long as all
+/// records on the way.
 fn addresses(name: &Name, kind: RecordType, message: &Message) -> Found {
     let mut names = vec![name];
     let mut owner = name;
     let mut ttl_s = u32::MAX;
     while names.len() <= ALIASES_MAX {
-        let alias = message.answers.iter().find_map(|record| match &record.data {
-            RData::CNAME(target) if record.name == *owner => Some((&target.0, record.ttl)),
-            _ => None,
-        });
+        let alias = message
+            .answers
+            .iter()
+            .find_map(|record| match &record.data {
+                RData::CNAME(target) if record.name == *owner => Some((&target.0, record.ttl)),
+                _ => None,
+            });
         let Some((target, ttl)) = alias else { break };
         owner = target;
         names.push(target);
         ttl_s = ttl_s.min(ttl);
     }
-    // The library compares questions over UDP alone. That of the last alias asked for is the one that is left.
-    let [question] = &message.queries[..] else { return Found::Temporary };
+    // The library compares questions over UDP alone. That of the last alias asked for is the one
+    // that is left.
+    let [question] = &message.queries[..] else {
+        return Found::Temporary;
+    };
     if question.query_type() != kind || !names.contains(&question.name()) {
         return Found::Temporary;
     }
     let mut addresses: Vec<IpAddr> = Vec::new();
-    for record in message.answers.iter().filter(|record| record.name == *owner && record.record_type() == kind) {
+    for record in message
+        .answers
+        .iter()
+        .filter(|record| record.name == *owner && record.record_type() == kind)
+    {
         addresses.extend(record.data.ip_addr());
         ttl_s = ttl_s.min(record.ttl);
     }
-    if addresses.is_empty() { Found::NoAddress { ttl_s: None } } else { Found::Addresses { addresses, ttl_s } }
+    if addresses.is_empty() {
+        Found::NoAddress { ttl_s: None }
+    } else {
+        Found::Addresses { addresses, ttl_s }
+    }
 }
 
-/// What the lookups for both versions found. With addresses of one, a failure of the other does not matter;
-/// without, it may hide some. There is silence when nothing came for either, and a failure of the name servers when
-/// nothing else came.
+/// What the lookups for both versions found. With addresses of one, a failure of the other does not
+/// matter; without, it may hide some. There is silence when nothing came for either, and a failure
+/// of the name servers when nothing else came.
 fn together(both: [Found; 2]) -> Found {
     let mut addresses = Vec::new();
     let mut ttl_s = u32::MAX;
     let mut none_ttl_s: Option<u32> = None;
     let is_silent = both.iter().all(|found| *found == Found::Silence);
-    let is_unanswered = both.iter().all(|found| matches!(found, Found::Silence | Found::ServerFailure));
+    let is_unanswered = both
+        .iter()
+        .all(|found| matches!(found, Found::Silence | Found::ServerFailure));
     let mut failed = false;
     for found in both {
         match found {
-            Found::Addresses { addresses: more, ttl_s: ttl } => {
+            Found::Addresses {
+                addresses: more,
+                ttl_s: ttl,
+            } => {
                 addresses.extend(more);
                 ttl_s = ttl_s.min(ttl);
             }
-            Found::NoAddress { ttl_s: ttl } => none_ttl_s = [none_ttl_s, ttl].into_iter().flatten().min(),
+            Found::NoAddress { ttl_s: ttl } => {
+                none_ttl_s = [none_ttl_s, ttl].into_iter().flatten().min()
+            }
             Found::Temporary | Found::ServerFailure | Found::Silence => failed = true,
         }
     }

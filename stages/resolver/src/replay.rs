@@ -10,5 +10,11 @@ const TTL_S: u32 = 24 * 3600;
 
 /// The answer to a query for a name.
 pub fn answer(name: String) -> Answer {
-    Answer::Found { name, found: Found::Addresses { addresses: vec![NOBODY], ttl_s: TTL_S } }
+    Answer::Found {
+        name,
+        found: Found::Addresses {
+            addresses: vec![NOBODY],
+            ttl_s: TTL_S,
+        },
+    }
 }

@@ -1,11 +1,14 @@
-//! Silence: names that nobody answers for while it is in doubt whether any name server can be reached.
+//! Silence: names that nobody answers for while it is in doubt whether any name server can be
+//! reached.
 //!
-//! In: queries that ended, with an answer or without. Out: which names are held back, and when they are asked for again.
+//! In: queries that ended, with an answer or without. Out: which names are held back, and when they
+//! are asked for again.
 //!
-//! While there is [`Doubt`], a name that nobody answers for is not said to have failed: it is held back, with all that
-//! waits for it, and one name at a time is asked for. With the first answer all are asked for again. When doubt has lasted
-//! as long as it may, they have failed. A name server that fails (SERVFAIL) has not answered: one in front of a network
-//! that is cut fails for every name. Nor has one whose port is closed: it may be about to start.
+//! While there is [`Doubt`], a name that nobody answers for is not said to have failed: it is held
+//! back, with all that waits for it, and one name at a time is asked for. With the first answer all
+//! are asked for again. When doubt has lasted as long as it may, they have failed. A name server
+//! that fails (SERVFAIL) has not answered: one in front of a network that is cut fails for every
+//! name. Nor has one whose port is closed: it may be about to start.
 //!
 //! Invariant: a name that is held back waits in the resolver, whose limit bounds it (P6).
 
@@ -25,17 +28,26 @@ pub(crate) struct Silence {
 impl Silence {
     /// Nothing is in doubt. When it is, it is for `doubt_max` at most.
     pub(crate) fn new(doubt_max: Duration, past: Past) -> Self {
-        Silence { doubt: Doubt::new(doubt_max, past), held: VecDeque::new() }
+        Silence {
+            doubt: Doubt::new(doubt_max, past),
+            held: VecDeque::new(),
+        }
     }
 
-    /// A query for a name that began at `began` was answered, whatever the answer. Returns the names that are to be asked
-    /// for again.
-    pub(crate) fn broken(&mut self, now: Timestamp, began: Timestamp, name: &str) -> VecDeque<String> {
+    /// A query for a name that began at `began` was answered, whatever the answer. Returns the
+    /// names that are to be asked for again.
+    pub(crate) fn broken(
+        &mut self,
+        now: Timestamp,
+        began: Timestamp,
+        name: &str,
+    ) -> VecDeque<String> {
         let lasted = self.doubt.succeeded(now, began, name);
         self.let_go(lasted)
     }
 
-    /// A name server answered, and could not tell. Returns the names that are to be asked for again.
+    /// A name server answered, and could not tell. Returns the names that are to be asked for
+    /// again.
     pub(crate) fn disturbed(&mut self, now: Timestamp) -> VecDeque<String> {
         let lasted = self.doubt.heard(now);
         self.let_go(lasted)
@@ -43,7 +55,9 @@ impl Silence {
 
     /// Doubt has ended that lasted so long, if one has.
     fn let_go(&mut self, lasted: Option<Duration>) -> VecDeque<String> {
-        let Some(lasted) = lasted else { return VecDeque::new() };
+        let Some(lasted) = lasted else {
+            return VecDeque::new();
+        };
         tracing::info!(
             names = self.held.len(),
             lasted_s = lasted.as_secs(),
@@ -52,7 +66,8 @@ impl Silence {
         std::mem::take(&mut self.held)
     }
 
-    /// A query that began at `began` failed. Returns whether its name is held back: only one that is waited for.
+    /// A query that began at `began` failed. Returns whether its name is held back: only one that
+    /// is waited for.
     pub(crate) fn heard(
         &mut self,
         now: Timestamp,
@@ -61,11 +76,14 @@ impl Silence {
         failure: Failure,
         is_waited_for: bool,
     ) -> bool {
-        let Verdict::Withheld { begins } = self.doubt.failed(now, began, name, failure) else { return false };
+        let Verdict::Withheld { begins } = self.doubt.failed(now, began, name, failure) else {
+            return false;
+        };
         if begins {
             tracing::warn!(
-                "no name server answers: is the network of this machine broken, or network.nameservers wrong? Until one \
-                 answers, or for network.doubt_max, no name is given up"
+                "no name server answers: is the network of this machine broken, or \
+                 network.nameservers wrong? Until one answers, or for network.doubt_max, no name \
+                 is given up"
             );
         }
         if is_waited_for {
@@ -74,7 +92,8 @@ impl Silence {
         is_waited_for
     }
 
-    /// Takes a look at the time. Returns the names that have failed because doubt has lasted long enough.
+    /// Takes a look at the time. Returns the names that have failed because doubt has lasted long
+    /// enough.
     pub(crate) fn look(&mut self, now: Timestamp) -> VecDeque<String> {
         if !self.doubt.look(now) {
             return VecDeque::new();
@@ -119,12 +138,19 @@ impl Silence {
 
     /// Why names are not resolved, while there is doubt.
     pub(crate) fn hindrance(&self, now: Timestamp) -> Option<String> {
-        let (since, until) = (self.doubt.since(now)?, self.doubt.until()?);
-        let (lasts, left) = (now.since(since).as_secs(), until.since(now).as_secs());
-        Some(format!("no name server answers for {lasts} s; for {left} s more no name is given up"))
+        let since = self.doubt.since(now)?;
+        let until = self.doubt.until()?;
+        let lasts = now.since(since).as_secs();
+        let left = until.since(now).as_secs();
+        Some(format!(
+            "no name server answers for {lasts} s; for {left} s more no name is given up"
+        ))
     }
 
     pub(crate) fn counts(&self) -> impl Iterator<Item = Count> {
-        self.doubt.counts().into_iter().chain([("names_held_back", self.held.len() as u64)])
+        self.doubt
+            .counts()
+            .into_iter()
+            .chain([("names_held_back", self.held.len() as u64)])
     }
 }

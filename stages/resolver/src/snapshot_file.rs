@@ -1,9 +1,11 @@
 //! Where the names that are known wait for the next life of the process.
 //!
-//! In: a snapshot. Out: it, and how long ago it was written. A file is whole or absent: a new one is written beside it
-//! and takes its place. What is damaged, or was written in the future, counts as absent.
+//! In: a snapshot. Out: it, and how long ago it was written. A file is whole or absent: a new one
+//! is written beside it and takes its place. What is damaged, or was written in the future, counts
+//! as absent.
 //!
-//! The file: a mark, the time of writing in milliseconds since 1970, a checksum of all the rest, the snapshot.
+//! The file: a mark, the time of writing in milliseconds since 1970, a checksum of all the rest,
+//! the snapshot.
 
 use rhumb_telemetry::whole_file;
 use std::io;
@@ -28,8 +30,8 @@ impl SnapshotFile {
         self.write_at(SystemTime::now(), snapshot)
     }
 
-    /// The last snapshot and its age; if there is none that can be used although there is a file, a line in the log
-    /// says why.
+    /// The last snapshot and its age; if there is none that can be used although there is a file, a
+    /// line in the log says why.
     pub fn read(&self) -> Option<(Vec<u8>, Duration)> {
         let reason = match std::fs::read(&self.0) {
             Ok(bytes) => match parse(&bytes, SystemTime::now()) {
@@ -44,7 +46,12 @@ impl SnapshotFile {
     }
 
     fn write_at(&self, time: SystemTime, snapshot: &[u8]) -> io::Result<()> {
-        let millis = u64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
+        let millis = u64::try_from(
+            time.duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_millis(),
+        )
+        .unwrap_or(u64::MAX);
         let mut bytes = Vec::with_capacity(24 + snapshot.len());
         bytes.extend_from_slice(MARK);
         bytes.extend_from_slice(&millis.to_le_bytes());
@@ -63,8 +70,12 @@ fn parse(bytes: &[u8], now: SystemTime) -> Result<(&[u8], Duration), &'static st
     if xxh3_64_with_seed(snapshot, millis) != u64::from_le_bytes(*checksum) {
         return Err(damaged);
     }
-    let written = UNIX_EPOCH.checked_add(Duration::from_millis(millis)).ok_or(damaged)?;
-    let age = now.duration_since(written).map_err(|_| "the clock was set back since it was written")?;
+    let written = UNIX_EPOCH
+        .checked_add(Duration::from_millis(millis))
+        .ok_or(damaged)?;
+    let age = now
+        .duration_since(written)
+        .map_err(|_| "the clock was set back since it was written")?;
     Ok((snapshot, age))
 }
 
@@ -78,11 +89,16 @@ mod tests {
         let file = SnapshotFile::new(&folder.path().join("resolver/3"));
         assert_eq!(file.read(), None);
         file.write(b"first").unwrap();
-        file.write_at(SystemTime::now() - Duration::from_secs(100), b"second").unwrap();
-        let (snapshot, age) = SnapshotFile::new(&folder.path().join("resolver/3")).read().unwrap();
+        file.write_at(SystemTime::now() - Duration::from_secs(100), b"second")
+            .unwrap();
+        let (snapshot, age) = SnapshotFile::new(&folder.path().join("resolver/3"))
+            .read()
+            .unwrap();
         assert_eq!(snapshot, b"second");
         assert!((100..160).contains(&age.as_secs()), "{age:?}");
-        let left = std::fs::read_dir(folder.path().join("resolver/3")).unwrap().count();
+        let left = std::fs::read_dir(folder.path().join("resolver/3"))
+            .unwrap()
+            .count();
         assert_eq!(left, 1, "nothing is left beside it");
     }
 
@@ -90,7 +106,8 @@ mod tests {
     fn what_was_written_in_the_future_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = SnapshotFile::new(folder.path());
-        file.write_at(SystemTime::now() + Duration::from_secs(100), b"x").unwrap();
+        file.write_at(SystemTime::now() + Duration::from_secs(100), b"x")
+            .unwrap();
         assert_eq!(file.read(), None);
     }
 

@@ -1,13 +1,18 @@
-//! Name servers that lie, stammer or say nothing (P9): whatever comes, a query ends in bounded time, nothing panics, and
-//! no address is found that is not in a valid answer to the question.
+//! Name servers that lie, stammer or say nothing (P9): whatever comes, a query ends in bounded
+//! time, nothing panics, and no address is found that is not in a valid answer to the question.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test of what waits"
+)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod name_server;
 
 use name_server::{
-    A, AAAA, CNAME, NXDOMAIN, NameServer, QUESTION_AT, Query, Record, Reply, at_once, question_end, response, wire,
+    A, AAAA, CNAME, NXDOMAIN, NameServer, QUESTION_AT, Query, Record, Reply, at_once, question_end,
+    response, wire,
 };
 use proptest::prelude::*;
 use resolver::effect::{Answer, Found};
@@ -18,7 +23,8 @@ use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 const ATTEMPTS: usize = 2;
-/// When a query must have ended, whatever it met: all attempts, what the stage adds, and a busy machine.
+/// When a query must have ended, whatever it met: all attempts, what the stage adds, and a busy
+/// machine.
 const END: Duration = Duration::from_secs(10);
 /// What the names have in truth.
 const TRUE: [u8; 4] = [192, 0, 2, 1];
@@ -28,12 +34,20 @@ const NONE: Found = Found::NoAddress { ttl_s: None };
 
 fn queries(server: &NameServer, timeout: Duration, attempts: usize) -> Queries {
     let nameservers = vec![server.address.into()];
-    Queries::new(&Settings { nameservers, timeout, attempts, hedge_after: timeout }).unwrap()
+    Queries::new(&Settings {
+        nameservers,
+        timeout,
+        attempts,
+        hedge_after: timeout,
+    })
+    .unwrap()
 }
 
 async fn find(queries: &Queries, name: &str) -> Found {
     let begun = Instant::now();
-    let Answer::Found { name: asked, found } = queries.resolve(name.to_owned()).await else { unreachable!() };
+    let Answer::Found { name: asked, found } = queries.resolve(name.to_owned()).await else {
+        unreachable!()
+    };
     assert_eq!(asked, name);
     assert!(begun.elapsed() < END, "{name}: {:?}", begun.elapsed());
     if let Found::Addresses { addresses, .. } = &found {
@@ -43,7 +57,10 @@ async fn find(queries: &Queries, name: &str) -> Found {
 }
 
 fn truth(ttl_s: u32) -> Found {
-    Found::Addresses { addresses: vec![TRUE.into()], ttl_s }
+    Found::Addresses {
+        addresses: vec![TRUE.into()],
+        ttl_s,
+    }
 }
 
 /// The valid answer.
@@ -56,7 +73,19 @@ fn valid(query: &Query) -> Vec<u8> {
 
 /// A forged answer, valid but for what is done to it.
 fn forged(query: &Query) -> Vec<u8> {
-    response(query, 0, &[Record::new(query.kind, 300, if query.kind == AAAA { &[0x26; 16] } else { &FALSE })])
+    response(
+        query,
+        0,
+        &[Record::new(
+            query.kind,
+            300,
+            if query.kind == AAAA {
+                &[0x26; 16]
+            } else {
+                &FALSE
+            },
+        )],
+    )
 }
 
 /// A forged answer with another id.
@@ -68,14 +97,26 @@ fn wrong_id(query: &Query) -> Vec<u8> {
 
 /// A forged answer to another question; its records are for the right name.
 fn wrong_question(query: &Query) -> Vec<u8> {
-    let other = [&query.packet[..QUESTION_AT], &wire("other.test"), &query.kind.to_be_bytes(), &[0, 1]].concat();
-    let other = Query { packet: other, ..query.clone() };
+    let other = [
+        &query.packet[..QUESTION_AT],
+        &wire("other.test"),
+        &query.kind.to_be_bytes(),
+        &[0, 1],
+    ]
+    .concat();
+    let other = Query {
+        packet: other,
+        ..query.clone()
+    };
     response(&other, 0, &[Record::of(&query.name, A, 300, &FALSE)])
 }
 
 /// A forged answer to no question; its records are for the right name.
 fn without_question(query: &Query) -> Vec<u8> {
-    let other = Query { packet: [&query.packet[..QUESTION_AT], &[0; 5][..]].concat(), ..query.clone() };
+    let other = Query {
+        packet: [&query.packet[..QUESTION_AT], &[0; 5][..]].concat(),
+        ..query.clone()
+    };
     let mut packet = response(&other, 0, &[Record::of(&query.name, A, 300, &FALSE)]);
     packet.drain(QUESTION_AT..QUESTION_AT + 5);
     packet[5] = 0;
@@ -95,7 +136,12 @@ fn alias(from: &str, to: &str) -> Record {
 /// The replies of the hostile server. The first label of a name says what is wrong with them.
 fn answer(query: &Query) -> Vec<Reply> {
     let ms = Duration::from_millis;
-    let soon = |packets: Vec<Vec<u8>>| (0..).zip(packets).map(|(n, packet)| Reply(ms(n * 10), packet)).collect();
+    let soon = |packets: Vec<Vec<u8>>| {
+        (0..)
+            .zip(packets)
+            .map(|(n, packet)| Reply(ms(n * 10), packet))
+            .collect()
+    };
     let kind = query.name.split('.').next().unwrap();
     at_once(match kind {
         "never" => return Vec::new(),
@@ -115,7 +161,9 @@ fn answer(query: &Query) -> Vec<Reply> {
         "truncated-silence" if query.over_tcp => return Vec::new(),
         "truncated-bare" if query.over_tcp => without_question(query),
         "truncated-lie" | "truncated-silence" | "truncated-bare" => truncated(query),
-        "noise" => (0..64).map(|n| query.packet[0].wrapping_mul(n) ^ n).collect(),
+        "noise" => (0..64)
+            .map(|n| query.packet[0].wrapping_mul(n) ^ n)
+            .collect(),
         "victim" | "good" | "with_underscore" | "_x" | "xn--mnchen-3ya" => valid(query),
         _ => odd_records(query, kind),
     })
@@ -123,7 +171,13 @@ fn answer(query: &Query) -> Vec<Reply> {
 
 /// A well-formed reply whose records are odd; without a kind of oddity, the name does not exist.
 fn odd_records(query: &Query, kind: &str) -> Vec<u8> {
-    let a = |records: &[Record]| if query.kind == A { response(query, 0, records) } else { response(query, 0, &[]) };
+    let a = |records: &[Record]| {
+        if query.kind == A {
+            response(query, 0, records)
+        } else {
+            response(query, 0, &[])
+        }
+    };
     match kind {
         "other-name" => a(&[Record::of("victim.test", A, 300, &FALSE)]),
         "and-other-name" => a(&[
@@ -131,25 +185,42 @@ fn odd_records(query: &Query, kind: &str) -> Vec<u8> {
             Record::new(A, 300, &TRUE),
             Record::of("x.and-other-name.test", A, 300, &FALSE),
         ]),
-        "other-alias" => a(&[alias("victim.test", "x.test"), Record::of("x.test", A, 300, &FALSE)]),
-        "beside-alias" => {
-            a(&[alias("beside-alias.test", "x.test"), Record::new(A, 300, &FALSE), Record::of("x.test", A, 300, &TRUE)])
+        "other-alias" => a(&[
+            alias("victim.test", "x.test"),
+            Record::of("x.test", A, 300, &FALSE),
+        ]),
+        "beside-alias" => a(&[
+            alias("beside-alias.test", "x.test"),
+            Record::new(A, 300, &FALSE),
+            Record::of("x.test", A, 300, &TRUE),
+        ]),
+        "other-kind" if query.kind == A => {
+            response(query, 0, &[Record::new(AAAA, 300, &[0x26; 16])])
         }
-        "other-kind" if query.kind == A => response(query, 0, &[Record::new(AAAA, 300, &[0x26; 16])]),
         "other-kind" => response(query, 0, &[Record::new(A, 300, &FALSE)]),
-        "loop" => a(&[alias("loop.test", "x.test"), alias("x.test", "loop.test"), Record::of("y.test", A, 9, &FALSE)]),
+        "loop" => a(&[
+            alias("loop.test", "x.test"),
+            alias("x.test", "loop.test"),
+            Record::of("y.test", A, 9, &FALSE),
+        ]),
         "ask-loop" => response(query, 0, &[alias(&query.name, "ask-loop2.test")]),
         "ask-loop2" => response(query, 0, &[alias(&query.name, "ask-loop.test")]),
-        "endless" => {
-            response(query, 0, &[alias(&query.name, &format!("endless.x{}", query.name.replace("endless.", "")))])
-        }
-        "many" if query.over_tcp => {
-            a(&(0..4_000u16).map(|n| Record::new(A, 300, &[192, 0, (n >> 8) as u8, n as u8])).collect::<Vec<_>>())
-        }
+        "endless" => response(
+            query,
+            0,
+            &[alias(
+                &query.name,
+                &format!("endless.x{}", query.name.replace("endless.", "")),
+            )],
+        ),
+        "many" if query.over_tcp => a(&(0..4_000u16)
+            .map(|n| Record::new(A, 300, &[192, 0, (n >> 8) as u8, n as u8]))
+            .collect::<Vec<_>>()),
         "many" | "claims-many" | "long-alias" if !query.over_tcp => truncated(query),
         "long-alias" => {
-            let mut records: Vec<Record> =
-                (1..40).map(|n| alias(&format!("n{n}.test"), &format!("n{}.test", n + 1))).collect();
+            let mut records: Vec<Record> = (1..40)
+                .map(|n| alias(&format!("n{n}.test"), &format!("n{}.test", n + 1)))
+                .collect();
             records.insert(0, alias("long-alias.test", "n1.test"));
             records.push(Record::of("n40.test", A, 9, &FALSE));
             a(&records)
@@ -164,15 +235,16 @@ fn odd_records(query: &Query, kind: &str) -> Vec<u8> {
         "largest-ttl" => a(&[Record::new(A, u32::MAX, &TRUE)]),
         "short-data" => a(&[Record::new(A, 300, &FALSE[..3])]),
         "long-data" => a(&[Record::new(A, 300, &[FALSE, FALSE].concat())]),
-        "self-pointer" => {
-            a(&[Record { owner: vec![0xc0, question_end(&query.packet) as u8], ..Record::new(A, 300, &FALSE) }])
-        }
+        "self-pointer" => a(&[Record {
+            owner: vec![0xc0, question_end(&query.packet) as u8],
+            ..Record::new(A, 300, &FALSE)
+        }]),
         _ => response(query, NXDOMAIN, &[]),
     }
 }
 
-/// Goal: the "Bad input" list. Method: a name for each kind of wrong answer; all are asked for together, so that they
-/// may disturb each other, then names that the lies were about.
+/// Goal: the "Bad input" list. Method: a name for each kind of wrong answer; all are asked for
+/// together, so that they may disturb each other, then names that the lies were about.
 #[tokio::test]
 async fn no_answer_does_harm() {
     let server = NameServer::start(answer).await;
@@ -215,7 +287,11 @@ async fn no_answer_does_harm() {
         ("xn--mnchen-3ya.test", truth(300)),
     ];
     let found = futures::future::join_all(table.iter().map(|(name, _)| find(&queries, name))).await;
-    let wrong: Vec<_> = table.iter().zip(&found).filter(|((_, expected), found)| expected != *found).collect();
+    let wrong: Vec<_> = table
+        .iter()
+        .zip(&found)
+        .filter(|((_, expected), found)| expected != *found)
+        .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     for name in ["victim.test", "good.test", "victim.test"] {
         assert_eq!(find(&queries, name).await, truth(300));
@@ -225,7 +301,8 @@ async fn no_answer_does_harm() {
 #[tokio::test]
 async fn as_many_addresses_as_fit_a_message_are_found() {
     let server = NameServer::start(answer).await;
-    let Found::Addresses { addresses, ttl_s } = find(&queries(&server, END, 1), "many.test").await else {
+    let Found::Addresses { addresses, ttl_s } = find(&queries(&server, END, 1), "many.test").await
+    else {
         panic!("none")
     };
     assert_eq!((addresses.len(), ttl_s), (4_000, 300));
@@ -278,16 +355,26 @@ struct Scripted {
 
 impl Scripted {
     fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let script: Script = Arc::new(Mutex::new(Box::new(valid)));
         let said = script.clone();
         let queries = runtime.block_on(async move {
             let server = NameServer::start(move |query| at_once(said.lock().unwrap()(query))).await;
             queries(&server, Duration::from_millis(40), 1)
         });
-        let server = Scripted { runtime, script, queries };
+        let server = Scripted {
+            runtime,
+            script,
+            queries,
+        };
         // A busy machine may be late, but not always.
-        assert!((0..50).any(|_| server.find(valid) == truth(300)), "what is valid is found");
+        assert!(
+            (0..50).any(|_| server.find(valid) == truth(300)),
+            "what is valid is found"
+        );
         server
     }
 
@@ -304,8 +391,8 @@ thread_local! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// Goal: random bytes never panic and never give an address. Method: the id of the query in front, so that they
-    /// are looked at; none of them repeats the question.
+    /// Goal: random bytes never panic and never give an address. Method: the id of the query in
+    /// front, so that they are looked at; none of them repeats the question.
     #[test]
     fn random_bytes_give_no_address(noise in proptest::collection::vec(any::<u8>(), 0..600), header in any::<bool>()) {
         let found = SCRIPTED.with(|server| server.find(move |query| {
@@ -316,9 +403,9 @@ proptest! {
         prop_assert!(!has_address, "{found:?}");
     }
 
-    /// Goal: an address is only taken from an answer that is valid for the question. Method: a valid answer with
-    /// some bytes changed, but for the address itself, or with random bytes behind the question: what is found is the
-    /// true address or none.
+    /// Goal: an address is only taken from an answer that is valid for the question. Method: a
+    /// valid answer with some bytes changed, but for the address itself, or with random bytes
+    /// behind the question: what is found is the true address or none.
     #[test]
     fn changed_answers_give_the_true_address_or_none(
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4),

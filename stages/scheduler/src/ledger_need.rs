@@ -38,20 +38,33 @@ impl LedgerNeed {
         }
     }
 
-    /// Enters the need into a ledger, of which this is the text; an empty one is new. None: the text is no ledger.
+    /// Enters the need into a ledger, of which this is the text; an empty one is new. None: the
+    /// text is no ledger.
     pub fn enter(&self, text: &str) -> Option<Entered> {
         Some(match self {
             LedgerNeed::Tokens(need) => {
                 let mut ledger = tokens::Ledger::parse(text)?;
                 let text = ledger.settle(need).then(|| ledger.to_string());
-                let settled = tokens::Settled { need: need.clone(), ledger: Some(ledger) };
-                Entered { text, answer: LedgerAnswer::Tokens(settled) }
+                let settled = tokens::Settled {
+                    need: need.clone(),
+                    ledger: Some(ledger),
+                };
+                Entered {
+                    text,
+                    answer: LedgerAnswer::Tokens(settled),
+                }
             }
             LedgerNeed::Rights(need) => {
                 let mut ledger = rights::Ledger::parse(text)?;
                 let text = ledger.settle(need).then(|| ledger.to_string());
-                let settled = rights::Settled { circle: need.circle, ledger: Some(ledger) };
-                Entered { text, answer: LedgerAnswer::Rights(settled) }
+                let settled = rights::Settled {
+                    circle: need.circle,
+                    ledger: Some(ledger),
+                };
+                Entered {
+                    text,
+                    answer: LedgerAnswer::Rights(settled),
+                }
             }
         })
     }
@@ -59,8 +72,13 @@ impl LedgerNeed {
     /// The answer when the broker gives none.
     pub fn unanswered(self) -> LedgerAnswer {
         match self {
-            LedgerNeed::Tokens(need) => LedgerAnswer::Tokens(tokens::Settled { need, ledger: None }),
-            LedgerNeed::Rights(need) => LedgerAnswer::Rights(rights::Settled { circle: need.circle, ledger: None }),
+            LedgerNeed::Tokens(need) => {
+                LedgerAnswer::Tokens(tokens::Settled { need, ledger: None })
+            }
+            LedgerNeed::Rights(need) => LedgerAnswer::Rights(rights::Settled {
+                circle: need.circle,
+                ledger: None,
+            }),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Scheduler: which server next, and when? Frontier, politeness, robots.txt.
 //!
-//! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
-//! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands;
-//! needs of tokens and rights (a key-value bucket).
+//! In: new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other
+//! partitions). Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of
+//! addresses (resolver), errands; needs of tokens and rights (a key-value bucket).
 //!
-//! Invariants: one lease on a server at any time (P1); no contact before its next-contact time (P2); new URLs =
-//! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5); no more pages of a host are fetched
-//! than its budget allows.
+//! Invariants: one lease on a server at any time (P1); no contact before its next-contact time
+//! (P2); new URLs = outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5);
+//! no more pages of a host are fetched than its budget allows.
 //!
 //! Rooms import one way, from an upper line to the ones below it:
 //!
@@ -21,7 +21,13 @@
 //! store  tokens  rights  keys      rows, ledgers, keys
 //! ```
 
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests measure how long a core takes"))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::disallowed_methods,
+        reason = "tests measure how long a core takes"
+    )
+)]
 
 mod budget;
 mod core;

@@ -9,11 +9,23 @@ pub const METRICS: &[Row] = &[
         "URLs",
         "New URLs that came, since the crawl began: outcomes + waiting + in flight (P3).",
     ),
-    Row::gauge("new_in_generation", "URLs", "New URLs of this generation of the crawl: part of the accounts."),
+    Row::gauge(
+        "new_in_generation",
+        "URLs",
+        "New URLs of this generation of the crawl: part of the accounts.",
+    ),
     Row::gauge("waiting", "URLs", "URLs that wait: the frontier."),
     Row::gauge("in_flight", "URLs", "URLs that fetchers have."),
-    Row::gauge("waiting_over_budget", "URLs", "URLs that wait for a larger budget (limits.over_budget: wait; topics.*.pages_max)."),
-    Row::gauge("waiting_paused", "URLs", "URLs among them whose host or domain an operator has paused."),
+    Row::gauge(
+        "waiting_over_budget",
+        "URLs",
+        "URLs that wait for a larger budget (limits.over_budget: wait; topics.*.pages_max).",
+    ),
+    Row::gauge(
+        "waiting_paused",
+        "URLs",
+        "URLs among them whose host or domain an operator has paused.",
+    ),
     Row::gauge(
         "waiting_trapped",
         "URLs",
@@ -27,9 +39,14 @@ pub const METRICS: &[Row] = &[
     Row::gauge(
         "servers_ready",
         "servers",
-        "Servers that could be contacted now and have no connection. While there are many, more fetchers fetch more.",
+        "Servers that could be contacted now and have no connection. While there are many, more \
+         fetchers fetch more.",
     ),
-    Row::gauge("connections_in_use", "connections", "Connections that fetchers hold for servers of this scheduler."),
+    Row::gauge(
+        "connections_in_use",
+        "connections",
+        "Connections that fetchers hold for servers of this scheduler.",
+    ),
     Row::gauge(
         "servers_waiting_delay",
         "servers",
@@ -38,9 +55,14 @@ pub const METRICS: &[Row] = &[
     Row::gauge(
         "servers_waiting_back_off",
         "servers",
-        "Servers with URLs that are set aside because they refused or did not answer. `rhumb why` says more of one.",
+        "Servers with URLs that are set aside because they refused or did not answer. `rhumb why` \
+         says more of one.",
     ),
-    Row::gauge("servers_waiting_retry", "servers", "Servers whose URLs all failed before and are tried again later."),
+    Row::gauge(
+        "servers_waiting_retry",
+        "servers",
+        "Servers whose URLs all failed before and are tried again later.",
+    ),
     Row::gauge(
         "servers_waiting_address",
         "servers",
@@ -54,7 +76,8 @@ pub const METRICS: &[Row] = &[
     Row::gauge(
         "servers_waiting_budget",
         "servers",
-        "Servers that wait for what is left of the budget of their host, domain or topics (limits.pages_per_host, pages_per_domain, topics.*.pages_max).",
+        "Servers that wait for what is left of the budget of their host, domain or topics \
+         (limits.pages_per_host, pages_per_domain, topics.*.pages_max).",
     ),
     Row::gauge(
         "servers_waiting_trap",
@@ -64,32 +87,55 @@ pub const METRICS: &[Row] = &[
     Row::gauge(
         "servers_waiting_room",
         "servers",
-        "Servers that wait because their address or group has all connections that it may have (politeness).",
+        "Servers that wait because their address or group has all connections that it may have \
+         (politeness).",
     ),
     Row::gauge(
         "pauses",
         "orders",
         "What operators have paused: hosts, domains, or the crawl. `rhumb status` lists them.",
     ),
-    Row::gauge("drops", "orders", "Drops that operators have asked for and not taken back (`rhumb drop --list`)."),
-    Row::gauge("crawl_paused", "0 or 1", "1 while an operator has paused the whole crawl (`rhumb unpause`)."),
+    Row::gauge(
+        "drops",
+        "orders",
+        "Drops that operators have asked for and not taken back (`rhumb drop --list`).",
+    ),
+    Row::gauge(
+        "crawl_paused",
+        "0 or 1",
+        "1 while an operator has paused the whole crawl (`rhumb unpause`).",
+    ),
     Row::gauge(
         "servers_waiting_pause",
         "servers",
-        "Servers that could be fetched, or have something to do, and are paused by an operator (`rhumb pause`).",
+        "Servers that could be fetched, or have something to do, and are paused by an operator \
+         (`rhumb pause`).",
     ),
-    Row::counter("retried_total", "URLs", "How often URLs failed and were sent back to wait."),
+    Row::counter(
+        "retried_total",
+        "URLs",
+        "How often URLs failed and were sent back to wait.",
+    ),
     Row::counter(
         "refetched_total",
         "URLs",
         "URLs of leases that ran out; they may be fetched twice. Look at fetchers that were lost.",
     ),
-    Row::counter("contacts_total", "requests", "Requests that reached a server, or may have."),
-    Row::counter("jobs_granted_total", "jobs", "Connection jobs that were granted."),
+    Row::counter(
+        "contacts_total",
+        "requests",
+        "Requests that reached a server, or may have.",
+    ),
+    Row::counter(
+        "jobs_granted_total",
+        "jobs",
+        "Connection jobs that were granted.",
+    ),
     Row::counter(
         "leases_expired_total",
         "jobs",
-        "Leases that ran out: a fetcher was lost, or stages.scheduler.job_lease is too short for a loaded machine.",
+        "Leases that ran out: a fetcher was lost, or stages.scheduler.job_lease is too short for a \
+         loaded machine.",
     ),
     Row::counter(
         "jobs_yielded_total",
@@ -99,14 +145,34 @@ pub const METRICS: &[Row] = &[
     Row::counter(
         "topic_new_total",
         "URLs",
-        "New URLs of a topic, since it came to each partition. Topics that are not configured count for `default`, here and below.",
+        "New URLs of a topic, since it came to each partition. Topics that are not configured \
+         count for `default`, here and below.",
     )
     .by(&["topic"]),
-    Row::gauge("topic_waiting", "URLs", "URLs of a topic that wait or are in flight.").by(&["topic"]),
-    Row::counter("topic_fetched_total", "URLs", "URLs of a topic that ended fetched.").by(&["topic"]),
-    Row::counter("topic_bytes_total", "bytes", "Bytes of the bodies of their pages.").by(&["topic"]),
-    Row::gauge("topic_connections", "connections", "Connections of a topic. Those that get robots.txt are no topic's.")
-        .by(&["topic"]),
+    Row::gauge(
+        "topic_waiting",
+        "URLs",
+        "URLs of a topic that wait or are in flight.",
+    )
+    .by(&["topic"]),
+    Row::counter(
+        "topic_fetched_total",
+        "URLs",
+        "URLs of a topic that ended fetched.",
+    )
+    .by(&["topic"]),
+    Row::counter(
+        "topic_bytes_total",
+        "bytes",
+        "Bytes of the bodies of their pages.",
+    )
+    .by(&["topic"]),
+    Row::gauge(
+        "topic_connections",
+        "connections",
+        "Connections of a topic. Those that get robots.txt are no topic's.",
+    )
+    .by(&["topic"]),
     Row::counter(
         "topic_connection_seconds_total",
         "seconds",
@@ -118,13 +184,26 @@ pub const METRICS: &[Row] = &[
         "failures",
         "Failures of a fetcher that is cut off while others are answered, held against no server.",
     ),
-    Row::counter("bytes_total", "bytes", "Bytes of the bodies of fetched pages, as they were sent."),
-    Row::counter("serials_repeated_total", "URLs", "New URLs that came again and were recognised."),
-    Row::counter("robots_fetched_total", "responses", "Answers to requests for robots.txt."),
+    Row::counter(
+        "bytes_total",
+        "bytes",
+        "Bytes of the bodies of fetched pages, as they were sent.",
+    ),
+    Row::counter(
+        "serials_repeated_total",
+        "URLs",
+        "New URLs that came again and were recognised.",
+    ),
+    Row::counter(
+        "robots_fetched_total",
+        "responses",
+        "Answers to requests for robots.txt.",
+    ),
     Row::counter(
         "sitemaps_left_out_total",
         "sitemaps",
-        "Sitemaps that a robots.txt names and that are left out, each time that it comes: more than limits.sitemaps_per_server, or too long. Raise the limit if it matters.",
+        "Sitemaps that a robots.txt names and that are left out, each time that it comes: more \
+         than limits.sitemaps_per_server, or too long. Raise the limit if it matters.",
     ),
     Row::counter(
         "foreign_total",
@@ -136,28 +215,58 @@ pub const METRICS: &[Row] = &[
         "messages",
         "Messages, and parts of them, that make no sense. Report it with the log.",
     ),
-    Row::counter("foreign_urls_total", "URLs", "New URLs of partitions of other instances, which were dropped."),
-    Row::counter("malformed_urls_total", "URLs", "New URLs that make no sense, and were dropped."),
-    Row::counter("traps_found_total", "shapes", "Shapes of URLs that were found to be traps (limits.shape_pages)."),
+    Row::counter(
+        "foreign_urls_total",
+        "URLs",
+        "New URLs of partitions of other instances, which were dropped.",
+    ),
+    Row::counter(
+        "malformed_urls_total",
+        "URLs",
+        "New URLs that make no sense, and were dropped.",
+    ),
+    Row::counter(
+        "traps_found_total",
+        "shapes",
+        "Shapes of URLs that were found to be traps (limits.shape_pages).",
+    ),
     Row::counter(
         "boosts_lifted_total",
         "URLs",
-        "URLs that went before others because of later links, so often (stages.scheduler.quality: links, opic).",
+        "URLs that went before others because of later links, so often (stages.scheduler.quality: \
+         links, opic).",
     ),
     Row::counter(
         "boosts_dropped_total",
         "URLs",
-        "Boosts of URLs that wait no longer, that failed before, or that are not known here: they change nothing.",
+        "Boosts of URLs that wait no longer, that failed before, or that are not known here: they \
+         change nothing.",
     ),
     Row::counter(
         "invariants_broken_total",
         "times",
         "How often something was found that cannot be. It must stay 0: report it with the log.",
     ),
-    Row::counter("outcome_fetched_total", "URLs", "URLs that ended fetched (2xx): pages."),
-    Row::counter("outcome_not_modified_total", "URLs", "URLs that ended not-modified (304)."),
-    Row::counter("outcome_redirected_total", "URLs", "URLs that ended redirected; their targets are found URLs."),
-    Row::counter("outcome_gone_total", "URLs", "URLs that ended gone (404, 410)."),
+    Row::counter(
+        "outcome_fetched_total",
+        "URLs",
+        "URLs that ended fetched (2xx): pages.",
+    ),
+    Row::counter(
+        "outcome_not_modified_total",
+        "URLs",
+        "URLs that ended not-modified (304).",
+    ),
+    Row::counter(
+        "outcome_redirected_total",
+        "URLs",
+        "URLs that ended redirected; their targets are found URLs.",
+    ),
+    Row::counter(
+        "outcome_gone_total",
+        "URLs",
+        "URLs that ended gone (404, 410).",
+    ),
     Row::counter(
         "outcome_refused_total",
         "URLs",
@@ -166,11 +275,28 @@ pub const METRICS: &[Row] = &[
     Row::counter(
         "outcome_failed_total",
         "URLs",
-        "URLs that ended failed (5xx, network, protocol) after all attempts. A growing share may be the fault of the network.",
+        "URLs that ended failed (5xx, network, protocol) after all attempts. A growing share may \
+         be the fault of the network.",
     ),
-    Row::counter("outcome_disallowed_total", "URLs", "URLs that robots.txt disallows (P5)."),
-    Row::counter("outcome_unresolvable_total", "URLs", "URLs of hosts that have no address."),
-    Row::counter("outcome_over_budget_total", "URLs", "URLs that ended because a budget is used up."),
+    Row::counter(
+        "outcome_disallowed_total",
+        "URLs",
+        "URLs that robots.txt disallows (P5).",
+    ),
+    Row::counter(
+        "outcome_unresolvable_total",
+        "URLs",
+        "URLs of hosts that have no address.",
+    ),
+    Row::counter(
+        "outcome_over_budget_total",
+        "URLs",
+        "URLs that ended because a budget is used up.",
+    ),
     Row::counter("outcome_trapped_total", "URLs", "URLs that ended as traps."),
-    Row::counter("outcome_dropped_total", "URLs", "URLs that an operator dropped."),
+    Row::counter(
+        "outcome_dropped_total",
+        "URLs",
+        "URLs that an operator dropped.",
+    ),
 ];

@@ -1,15 +1,17 @@
-//! Rights: to have a job out in a circle. They divide what circles allow between several schedulers.
+//! Rights: to have a job out in a circle. They divide what circles allow between several
+//! schedulers.
 //!
-//! Each circle has a [`Ledger`] in a key-value bucket of the broker. It says how many rights each scheduler holds. Who
-//! needs some takes them when they are free, and keeps them until another scheduler calls for them. An entry has a
-//! number that no other entry of its scheduler has: one that stays the same for long enough is of a scheduler that is
-//! gone, and others take it out.
+//! Each circle has a [`Ledger`] in a key-value bucket of the broker. It says how many rights each
+//! scheduler holds. Who needs some takes them when they are free, and keeps them until another
+//! scheduler calls for them. An entry has a number that no other entry of its scheduler has: one
+//! that stays the same for long enough is of a scheduler that is gone, and others take it out.
 //!
 //! The text of a ledger is written and parsed by hand, like that of tokens: four numbers a line.
 //!
-//! Invariants: no right is given out while all schedulers together hold as many as the circle has; a scheduler holds at
-//! least as many as it has jobs out that it has entered. They hold more for a while when jobs move with their partition,
-//! because the earlier owner keeps its rights until the next one has entered them.
+//! Invariants: no right is given out while all schedulers together hold as many as the circle has;
+//! a scheduler holds at least as many as it has jobs out that it has entered. They hold more for a
+//! while when jobs move with their partition, because the earlier owner keeps its rights until the
+//! next one has entered them.
 
 use crate::keys::circle::Circle;
 use std::collections::BTreeMap;
@@ -34,7 +36,8 @@ pub struct Need {
     pub wanted: u32,
     /// Rights that it keeps at most; the others go back.
     pub keeps: u32,
-    /// It takes nothing and gives nothing back yet: jobs that it gave away may not be entered by their next owner.
+    /// It takes nothing and gives nothing back yet: jobs that it gave away may not be entered by
+    /// their next owner.
     pub is_settling: bool,
     /// Entries of schedulers that are gone.
     pub gone: Vec<Entry>,
@@ -84,8 +87,21 @@ impl Ledger {
         if rights == 0 {
             return self.0.remove(&need.instance).is_some() || is_shorter;
         }
-        let Need { instance, epoch, number, .. } = *need;
-        self.0.insert(instance, Entry { instance, epoch, rights, number });
+        let Need {
+            instance,
+            epoch,
+            number,
+            ..
+        } = *need;
+        self.0.insert(
+            instance,
+            Entry {
+                instance,
+                epoch,
+                rights,
+                number,
+            },
+        );
         true
     }
 
@@ -96,7 +112,10 @@ impl Ledger {
 
     /// What the other schedulers hold.
     pub fn others(&self, instance: u16) -> impl Iterator<Item = Entry> {
-        self.0.values().copied().filter(move |entry| entry.instance != instance)
+        self.0
+            .values()
+            .copied()
+            .filter(move |entry| entry.instance != instance)
     }
 
     /// Parses a ledger as it lies in the bucket; none when the text is no ledger.
@@ -105,8 +124,18 @@ impl Ledger {
             let mut numbers = line.split(' ').map(str::parse::<u64>);
             let mut next = || numbers.next()?.ok();
             let instance = u16::try_from(next()?).ok()?;
-            let (epoch, rights, number) = (next()?, u32::try_from(next()?).ok()?, next()?);
-            Some((instance, Entry { instance, epoch, rights, number }))
+            let epoch = next()?;
+            let rights = u32::try_from(next()?).ok()?;
+            let number = next()?;
+            Some((
+                instance,
+                Entry {
+                    instance,
+                    epoch,
+                    rights,
+                    number,
+                },
+            ))
         };
         text.lines().map(line).collect::<Option<_>>().map(Ledger)
     }
@@ -115,7 +144,13 @@ impl Ledger {
 /// A line for each scheduler: instance, epoch, rights, number of its need.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { instance, epoch, rights, number } in self.0.values() {
+        for Entry {
+            instance,
+            epoch,
+            rights,
+            number,
+        } in self.0.values()
+        {
             writeln!(f, "{instance} {epoch} {rights} {number}")?;
         }
         Ok(())
@@ -129,8 +164,21 @@ mod tests {
 
     fn need(instance: u16, number: u64, in_use: u32, wanted: u32) -> Need {
         let circle = Circle::Address("192.0.2.1".parse().unwrap());
-        let (max, epoch, keeps) = (3, 5, u32::MAX);
-        Need { circle, max, instance, epoch, number, in_use, wanted, keeps, is_settling: false, gone: Vec::new() }
+        let max = 3;
+        let epoch = 5;
+        let keeps = u32::MAX;
+        Need {
+            circle,
+            max,
+            instance,
+            epoch,
+            number,
+            in_use,
+            wanted,
+            keeps,
+            is_settling: false,
+            gone: Vec::new(),
+        }
     }
 
     #[test]
@@ -140,14 +188,29 @@ mod tests {
         assert_eq!((ledger.rights(0), ledger.rights(1)), (2, 1));
         ledger.settle(&need(0, 2, 1, 1));
         assert_eq!(ledger.rights(0), 2, "nobody called for them");
-        ledger.settle(&Need { keeps: 0, ..need(0, 3, 1, 1) });
+        ledger.settle(&Need {
+            keeps: 0,
+            ..need(0, 3, 1, 1)
+        });
         ledger.settle(&need(1, 2, 1, 3));
         assert_eq!((ledger.rights(0), ledger.rights(1)), (1, 2), "a job is out");
         assert_eq!(Ledger::parse(&ledger.to_string()), Some(ledger.clone()));
-        assert!(ledger.settle(&Need { keeps: 0, ..need(0, 4, 0, 0) }));
+        assert!(ledger.settle(&Need {
+            keeps: 0,
+            ..need(0, 4, 0, 0)
+        }));
         assert_eq!(ledger.others(1).count(), 0);
-        assert!(!ledger.settle(&Need { keeps: 0, ..need(0, 5, 0, 0) }));
-        for damaged in ["0 1 2", "x 1 2 3", "70000 1 2 3", "0 -1 2 3", "0 1 5000000000 3"] {
+        assert!(!ledger.settle(&Need {
+            keeps: 0,
+            ..need(0, 5, 0, 0)
+        }));
+        for damaged in [
+            "0 1 2",
+            "x 1 2 3",
+            "70000 1 2 3",
+            "0 -1 2 3",
+            "0 1 5000000000 3",
+        ] {
             assert_eq!(Ledger::parse(damaged), None);
         }
     }
@@ -157,14 +220,27 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.settle(&need(0, 1, 0, 3));
         // Two jobs move from 0, in its next life, to 1.
-        let moved = Need { epoch: 6, is_settling: true, ..need(0, 1, 1, 3) };
+        let moved = Need {
+            epoch: 6,
+            is_settling: true,
+            ..need(0, 1, 1, 3)
+        };
         ledger.settle(&moved);
         assert_eq!(ledger.rights(0), 3);
-        ledger.settle(&Need { is_settling: true, ..need(1, 1, 2, 3) });
+        ledger.settle(&Need {
+            is_settling: true,
+            ..need(1, 1, 2, 3)
+        });
         assert_eq!((ledger.rights(0), ledger.rights(1)), (3, 2));
-        ledger.settle(&Need { epoch: 6, ..need(0, 2, 1, 3) });
+        ledger.settle(&Need {
+            epoch: 6,
+            ..need(0, 2, 1, 3)
+        });
         assert_eq!((ledger.rights(0), ledger.rights(1)), (1, 2));
-        assert!(!ledger.settle(&need(0, 9, 0, 3)), "an earlier life changes nothing");
+        assert!(
+            !ledger.settle(&need(0, 9, 0, 3)),
+            "an earlier life changes nothing"
+        );
     }
 
     #[test]
@@ -173,16 +249,23 @@ mod tests {
         ledger.settle(&need(0, 1, 3, 3));
         let gone: Vec<Entry> = ledger.others(1).collect();
         ledger.settle(&need(0, 2, 3, 3));
-        ledger.settle(&Need { gone, ..need(1, 1, 0, 1) });
+        ledger.settle(&Need {
+            gone,
+            ..need(1, 1, 0, 1)
+        });
         assert_eq!((ledger.rights(0), ledger.rights(1)), (3, 0));
         let gone: Vec<Entry> = ledger.others(1).collect();
-        ledger.settle(&Need { gone, ..need(1, 2, 0, 1) });
+        ledger.settle(&Need {
+            gone,
+            ..need(1, 2, 0, 1)
+        });
         assert_eq!((ledger.rights(0), ledger.rights(1)), (0, 1));
     }
 
     proptest! {
-        /// Goal: who asks within its rights never makes all hold more than there are. Method: schedulers with random jobs
-        /// and wants ask in random order; jobs are granted within rights alone.
+        /// Goal: who asks within its rights never makes all hold more than there are. Method:
+        /// schedulers with random jobs and wants ask in random order; jobs are granted within
+        /// rights alone.
         #[test]
         fn no_more_rights_are_given_out_than_there_are(
             asks in proptest::collection::vec((0u16..4, any::<u32>(), 0u32..5, 0u32..5), 0..60),

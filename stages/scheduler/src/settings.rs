@@ -12,7 +12,8 @@ use rhumb_url::host_of;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The scheduler waits this much longer than a lease, for the request in hand and for the last report.
+/// The scheduler waits this much longer than a lease, for the request in hand and for the last
+/// report.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// The scheduler's settings; meaning and range of each stand in `pipeline.yaml`.
@@ -95,7 +96,8 @@ pub struct Settings {
 impl Settings {
     /// From the configuration; `quality` was made from it.
     pub fn new(pipeline: &Pipeline, quality: Qualities) -> Self {
-        let (politeness, scheduler) = (&pipeline.politeness, &pipeline.stages.scheduler);
+        let politeness = &pipeline.politeness;
+        let scheduler = &pipeline.stages.scheduler;
         Settings {
             directory: Directory::new(pipeline.partitions),
             generation: 1,
@@ -143,9 +145,19 @@ impl Settings {
 
     /// The group of a server, `scheme://host[:port]`, whose host's registered domain has that hash.
     pub(crate) fn group_of(&self, server: &str, domain: u64) -> Option<Circle> {
-        let number = self.groups.iter().position(|group| group.has(host_of(server)))?;
-        let domain = if self.groups[number].by.is_some() { domain } else { 0 };
-        Some(Circle::Group { number: u16::try_from(number).ok()?, domain })
+        let number = self
+            .groups
+            .iter()
+            .position(|group| group.has(host_of(server)))?;
+        let domain = if self.groups[number].by.is_some() {
+            domain
+        } else {
+            0
+        };
+        Some(Circle::Group {
+            number: u16::try_from(number).ok()?,
+            domain,
+        })
     }
 
     /// Jobs that may be out in a circle.
@@ -153,7 +165,10 @@ impl Settings {
         match circle {
             Circle::Address(_) if self.connections_per_address == 0 => u32::MAX,
             Circle::Address(_) => self.connections_per_address,
-            Circle::Group { number, .. } => self.groups.get(usize::from(number)).map_or(u32::MAX, Group::jobs_at_once),
+            Circle::Group { number, .. } => self
+                .groups
+                .get(usize::from(number))
+                .map_or(u32::MAX, Group::jobs_at_once),
         }
     }
 
@@ -161,9 +176,10 @@ impl Settings {
     pub(crate) fn delay_of(&self, circle: Circle) -> Duration {
         match circle {
             Circle::Address(_) => Duration::ZERO,
-            Circle::Group { number, .. } => {
-                self.groups.get(usize::from(number)).map_or(Duration::ZERO, |group| group.delay)
-            }
+            Circle::Group { number, .. } => self
+                .groups
+                .get(usize::from(number))
+                .map_or(Duration::ZERO, |group| group.delay),
         }
     }
 
@@ -188,7 +204,11 @@ impl Settings {
 
     /// Slots of fresh URLs that are in memory for each server: those that its rank depends on.
     pub(crate) fn head_max(&self) -> usize {
-        if self.policy().by_quality() { self.requests_per_connection as usize } else { 0 }
+        if self.policy().by_quality() {
+            self.requests_per_connection as usize
+        } else {
+            0
+        }
     }
 }
 
@@ -205,7 +225,10 @@ pub(crate) mod tests {
             life: 0,
             delay: Duration::from_secs(1),
             crawl_delay_max: Duration::from_secs(60),
-            download_pause: DownloadPause { factor: 1, max: Duration::from_secs(60) },
+            download_pause: DownloadPause {
+                factor: 1,
+                max: Duration::from_secs(60),
+            },
             retry_after_max: Duration::from_secs(3600),
             connections_per_address: 0,
             groups: Vec::new().into(),

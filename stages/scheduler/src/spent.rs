@@ -1,7 +1,9 @@
-//! Spent: what all schedulers of a crawl have fetched of the budgets that they share, for a checkpoint of it.
+//! Spent: what all schedulers of a crawl have fetched of the budgets that they share, for a
+//! checkpoint of it.
 //!
-//! In: the rows that each scheduler keeps of its own, and the ledgers, which know of schedulers that are gone. Out: ledgers for
-//! the crawl that begins with the checkpoint. Invariant: a page counts once, whoever else knows of it.
+//! In: the rows that each scheduler keeps of its own, and the ledgers, which know of schedulers
+//! that are gone. Out: ledgers for the crawl that begins with the checkpoint. Invariant: a page
+//! counts once, whoever else knows of it.
 
 use crate::budget::shares::{DOMAINS, budget_of};
 use crate::tokens::{Holder, Ledger, SharedBudget};
@@ -23,10 +25,13 @@ impl Spent {
     /// # Errors
     /// One is not understood: which.
     pub fn add_rows(&mut self, instance: u16, rows: &[OwnRow]) -> Result<(), String> {
-        let (mut birth, mut fetched) = (UNBORN, Vec::new());
+        let mut birth = UNBORN;
+        let mut fetched = Vec::new();
         for (table, key, value) in rows {
             let row = (table == DOMAINS).then(|| budget_of(key, value)).flatten();
-            match row.ok_or_else(|| format!("a row of the scheduler's table '{table}' is unreadable"))? {
+            match row
+                .ok_or_else(|| format!("a row of the scheduler's table '{table}' is unreadable"))?
+            {
                 (None, epoch) => birth = epoch,
                 (Some(budget), pages) => fetched.push((budget, pages)),
             }
@@ -39,10 +44,12 @@ impl Spent {
 
     /// Takes in the ledger under a key of the bucket. What is no ledger of tokens tells nothing.
     pub fn add_ledger(&mut self, key: &str, text: &str) {
-        let is_of_tokens =
-            key == SharedBudget::Crawl.key() || ["domain.", "topic."].iter().any(|of| key.starts_with(of));
+        let is_of_tokens = key == SharedBudget::Crawl.key()
+            || ["domain.", "topic."].iter().any(|of| key.starts_with(of));
         if let Some(ledger) = Ledger::parse(text).filter(|_| is_of_tokens) {
-            ledger.fetched().for_each(|(holder, pages)| self.enter(key.to_owned(), holder, pages));
+            ledger
+                .fetched()
+                .for_each(|(holder, pages)| self.enter(key.to_owned(), holder, pages));
         }
     }
 
@@ -55,8 +62,13 @@ impl Spent {
     /// The ledgers of the crawl that goes on with it, by the keys of the bucket.
     pub fn ledgers(&self) -> BTreeMap<String, String> {
         let mut spent: BTreeMap<&str, u64> = BTreeMap::new();
-        self.0.iter().for_each(|((key, _), pages)| *spent.entry(key).or_default() += pages);
-        spent.into_iter().map(|(key, pages)| (key.to_owned(), Ledger::spent(pages).to_string())).collect()
+        self.0
+            .iter()
+            .for_each(|((key, _), pages)| *spent.entry(key).or_default() += pages);
+        spent
+            .into_iter()
+            .map(|(key, pages)| (key.to_owned(), Ledger::spent(pages).to_string()))
+            .collect()
     }
 }
 
@@ -78,7 +90,17 @@ mod tests {
     fn pages_count_once_whether_their_scheduler_or_a_ledger_knows_of_them() {
         let mut spent = Spent::default();
         let topic = row(&[9; 13], 20, "news");
-        spent.add_rows(0, &[row(BIRTH, 3, ""), row(CRAWL, 70, ""), row(&[7; 8], 50, "a.test"), topic]).unwrap();
+        spent
+            .add_rows(
+                0,
+                &[
+                    row(BIRTH, 3, ""),
+                    row(CRAWL, 70, ""),
+                    row(&[7; 8], 50, "a.test"),
+                    topic,
+                ],
+            )
+            .unwrap();
         spent.add_rows(1, &[row(CRAWL, 5, "")]).unwrap();
         // Of the first one, an earlier word; of one that is gone, the last.
         spent.add_ledger("crawl", "0 3 9 90 60 1\n4 1 9 11 10 1\n");
@@ -86,8 +108,18 @@ mod tests {
         spent.add_ledger("topic.news", "1 3 9 30 30 1\n");
         spent.add_ledger("circle.a", "0 3 9 90\n");
         let ledgers = spent.ledgers();
-        assert_eq!(ledgers.keys().collect::<Vec<_>>(), ["crawl", "domain.a.test", "topic.news"]);
-        assert_eq!(Ledger::parse(&ledgers["topic.news"]).unwrap().fetched().map(|(_, pages)| pages).sum::<u64>(), 50);
+        assert_eq!(
+            ledgers.keys().collect::<Vec<_>>(),
+            ["crawl", "domain.a.test", "topic.news"]
+        );
+        assert_eq!(
+            Ledger::parse(&ledgers["topic.news"])
+                .unwrap()
+                .fetched()
+                .map(|(_, pages)| pages)
+                .sum::<u64>(),
+            50
+        );
 
         let need = Need {
             budget: SharedBudget::Crawl,
@@ -96,7 +128,10 @@ mod tests {
             known: vec![0],
             since: 1,
             may_change: true,
-            holder: Holder { instance: 0, birth: 1 },
+            holder: Holder {
+                instance: 0,
+                birth: 1,
+            },
             epoch: 1,
             fetched: 0,
             in_flight: 0,
@@ -109,6 +144,10 @@ mod tests {
         let mut again = Spent::default();
         again.add_ledger("crawl", &ledgers["crawl"]);
         assert_eq!(again.ledgers()["crawl"], ledgers["crawl"]);
-        assert!(spent.add_rows(2, &[("domains".into(), CRAWL.to_vec(), vec![9])]).is_err());
+        assert!(
+            spent
+                .add_rows(2, &[("domains".into(), CRAWL.to_vec(), vec![9])])
+                .is_err()
+        );
     }
 }

@@ -1,9 +1,10 @@
-//! Goal: a sitemap gives back the URLs that were written into it, however references, CDATA, comments, markup and whatever may
-//! stand before its root are mixed; the root that the beginning of a document shows is that of the whole; what a server says
-//! of a type does not change with what the standard skips.
+//! Goal: a sitemap gives back the URLs that were written into it, however references, CDATA,
+//! comments, markup and whatever may stand before its root are mixed; the root that the beginning
+//! of a document shows is that of the whole; what a server says of a type does not change with what
+//! the standard skips.
 //!
-//! Input: a byte that says where to cut, then lines, of which each is a URL, a value of `Content-Type` and a piece of a
-//! document.
+//! Input: a byte that says where to cut, then lines, of which each is a URL, a value of
+//! `Content-Type` and a piece of a document.
 
 use parser::feed::{Kind, Root, links, root};
 use parser::media_type::MediaType;
@@ -12,7 +13,9 @@ use url::Url;
 
 /// Takes one input.
 pub fn run(data: &[u8]) {
-    let Some((&cut, document)) = data.split_first() else { return };
+    let Some((&cut, document)) = data.split_first() else {
+        return;
+    };
     let text = String::from_utf8_lossy(document);
     roots(document, usize::from(cut));
     sitemap(&text, usize::from(cut));
@@ -25,41 +28,73 @@ fn roots(document: &[u8], cut: usize) {
     let whole = root(document, true);
     for bytes in [cut, cut * 16, document.len()] {
         let head = root(&document[..bytes.min(document.len())], false);
-        assert!(bytes < 3 || head == Root::Beyond || head == whole, "{head:?} of {bytes} bytes, {whole:?} of all");
+        assert!(
+            bytes < 3 || head == Root::Beyond || head == whole,
+            "{head:?} of {bytes} bytes, {whole:?} of all"
+        );
     }
 }
 
 /// Writes each line in one of the ways in which a URL can be written.
 fn sitemap(text: &str, how: usize) {
-    let said: Vec<&str> =
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(['\0', '\u{FFFD}'])).collect();
+    let said: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.contains(['\0', '\u{FFFD}']))
+        .collect();
     let comment = text.replace("--", "- ").replace('-', "- ");
     let mut document = format!("<?xml version='1.0'?><!-- {comment} --><urlset>");
     for (number, url) in said.iter().enumerate() {
         let escaped = url.replace('&', "&amp;").replace('<', "&lt;");
         document.push_str(&match (number + how) % 5 {
             0 => format!("<loc>{escaped}</loc>"),
-            1 => format!("<loc> <![CDATA[{}]]>\n</loc>", url.replace("]]>", "]]]]><![CDATA[>")),
+            1 => format!(
+                "<loc> <![CDATA[{}]]>\n</loc>",
+                url.replace("]]>", "]]]]><![CDATA[>")
+            ),
             2 => format!("<loc>{escaped}<br/></loc>"),
             3 => format!("<loc><!-- > -->{escaped}<lastmod>2031</lastmod>"),
-            _ => format!("<loc>{}</loc>", url.chars().map(|c| format!("&#{};", u32::from(c))).collect::<String>()),
+            _ => format!(
+                "<loc>{}</loc>",
+                url.chars()
+                    .map(|c| format!("&#{};", u32::from(c)))
+                    .collect::<String>()
+            ),
         });
     }
     document.push_str("</urlset>");
     assert_eq!(root(document.as_bytes(), true), Root::Of(Kind::Sitemap));
     let page = Url::parse("http://h.example/s.xml").expect("a URL");
     let mut found = Vec::new();
-    links(&document, Kind::Sitemap, &page, &Options::default(), |_, link, base| {
-        assert_eq!(base, &page);
-        found.push(link.to_owned());
-        true
-    });
-    let is_of_xml = |url: &&str| !url.chars().any(|c| (c < ' ' && c != '\t') || matches!(c, '\u{FFFE}' | '\u{FFFF}'));
+    links(
+        &document,
+        Kind::Sitemap,
+        &page,
+        &Options::default(),
+        |_, link, base| {
+            assert_eq!(base, &page);
+            found.push(link.to_owned());
+            true
+        },
+    );
+    let is_of_xml = |url: &&str| {
+        !url.chars()
+            .any(|c| (c < ' ' && c != '\t') || matches!(c, '\u{FFFE}' | '\u{FFFF}'))
+    };
     if said.iter().all(is_of_xml) {
         assert_eq!(found, said);
     }
     // Whatever it is, it ends.
-    links(text, Kind::Atom, &page, &Options { embedded: true, ..Options::default() }, |_, _, _| true);
+    links(
+        text,
+        Kind::Atom,
+        &page,
+        &Options {
+            embedded: true,
+            ..Options::default()
+        },
+        |_, _, _| true,
+    );
 }
 
 fn types(value: &[u8], body: &[u8]) {

@@ -1,7 +1,9 @@
-//! Fuzz targets: properties that hold for every input. `tests/fuzz/run` lets libFuzzer look for inputs that break them; the
-//! test beside this crate tries the seeds, and every input that once broke one.
+//! Fuzz targets: properties that hold for every input. `tests/fuzz/run` lets libFuzzer look for
+//! inputs that break them; the test beside this crate tries the seeds, and every input that once
+//! broke one.
 //!
-//! Invariant: a target neither reads nor keeps anything but its input, so an input that fails once fails again.
+//! Invariant: a target neither reads nor keeps anything but its input, so an input that fails once
+//! fails again.
 
 pub mod canonical;
 pub mod codings;
@@ -36,12 +38,21 @@ pub fn names() -> [&'static str; TARGETS.len()] {
 
 /// The target of that name, if there is one.
 pub fn target(name: &str) -> Option<Target> {
-    TARGETS.into_iter().find(|(known, _)| *known == name).map(|(_, target)| target)
+    TARGETS
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, target)| target)
 }
 
 /// The shipped configuration with some keys set, for a crawl that follows every host.
 fn pipeline(set: &[&str]) -> Pipeline {
     let always = ["network.allow_private_addresses=true", "scope.follow=any"];
-    let set = always.iter().chain(set).map(|&assignment| assignment.to_owned()).collect();
-    Layers { file: None, set }.load_with(std::iter::empty()).expect("a valid configuration")
+    let set = always
+        .iter()
+        .chain(set)
+        .map(|&assignment| assignment.to_owned())
+        .collect();
+    Layers { file: None, set }
+        .load_with(std::iter::empty())
+        .expect("a valid configuration")
 }

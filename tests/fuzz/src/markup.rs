@@ -1,5 +1,6 @@
-//! Goal: whatever the document, the scanner finds the tags, attributes and titles that html5ever's tokenizer finds; read as
-//! XML it only has to end (P9). Of documents of certain pieces it finds the links and the base that are in html5ever's tree.
+//! Goal: whatever the document, the scanner finds the tags, attributes and titles that html5ever's
+//! tokenizer finds; read as XML it only has to end (P9). Of documents of certain pieces it finds
+//! the links and the base that are in html5ever's tree.
 //!
 //! Input: a document, what is no UTF-8 in it replaced; and a piece for each of its first bytes.
 
@@ -24,7 +25,10 @@ pub fn run(data: &[u8]) {
         let mut end = 0;
         while scanner.next().is_some() {
             let text = scanner.text();
-            assert!(text.start >= end && text.end <= data.len(), "{text:?} after {end}");
+            assert!(
+                text.start >= end && text.end <= data.len(),
+                "{text:?} after {end}"
+            );
             end = text.end;
         }
     }

@@ -24,6 +24,10 @@ fn every_folder_of_seeds_has_a_target() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     for folder in std::fs::read_dir(seeds).expect("the seeds") {
         let name = folder.expect("an entry").file_name();
-        assert!(name.to_str().and_then(fuzz::target).is_some(), "{}", name.display());
+        assert!(
+            name.to_str().and_then(fuzz::target).is_some(),
+            "{}",
+            name.display()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Instance: a scheduler of the crawler, and what its one fetcher asks of it and tells it.
 //!
-//! In: new pages, asks, reports. Out: jobs. Each step is committed to a store in memory, as in a process.
+//! In: new pages, asks, reports. Out: jobs. Each step is committed to a store in memory, as in a
+//! process.
 
 use anyhow::ensure;
 use rhumb_config::topics::Depths;
@@ -10,7 +11,8 @@ use rhumb_stage::store::{MemoryStore, Store as _};
 use rhumb_stage::{Core as _, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
-    Ask, Job, Origin, Quality, ReadyUrls, RequestEnd, Resolution, ServerResolution, ToFetcher, Validators, decode,
+    Ask, Job, Origin, Quality, ReadyUrls, RequestEnd, Resolution, ServerResolution, ToFetcher,
+    Validators, decode,
 };
 use scheduler::quality::Provider;
 use scheduler::{Input, Scheduler, Schedulers, Settings, Topics};
@@ -22,8 +24,8 @@ use std::time::Duration;
 /// The one fetcher of all schedulers.
 pub(crate) const FETCHER: &str = "fetcher-0";
 const LIFE: u64 = 1;
-/// Longer than any crawl, so that no lease has to be renewed and no address asked for again: the most seconds that a
-/// message can say.
+/// Longer than any crawl, so that no lease has to be renewed and no address asked for again: the
+/// most seconds that a message can say.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// A page that a scheduler is told of.
@@ -49,19 +51,49 @@ impl Instance {
     /// The scheduler of the partition with that number.
     pub(crate) fn open(number: u16, settings: Settings) -> anyhow::Result<Self> {
         let store = Arc::new(MemoryStore::default());
-        let core = Scheduler::open(settings, number, 1, &[number], store.clone(), Timestamp::ZERO)?;
-        Ok(Instance { core, store, partition: number, serial: 0, asks: 0, received: 0 })
+        let core = Scheduler::open(
+            settings,
+            number,
+            1,
+            &[number],
+            store.clone(),
+            Timestamp::ZERO,
+        )?;
+        Ok(Instance {
+            core,
+            store,
+            partition: number,
+            serial: 0,
+            asks: 0,
+            received: 0,
+        })
     }
 
     /// A message of new pages.
     pub(crate) fn ready(&mut self, pages: impl IntoIterator<Item = NewPage>) -> ReadyUrls {
-        let mut ready = ReadyUrls { partition: self.partition, ..ReadyUrls::default() };
+        let mut ready = ReadyUrls {
+            partition: self.partition,
+            ..ReadyUrls::default()
+        };
         let mut servers = BTreeMap::new();
-        for (index, NewPage { url, server, origin }) in (0..).zip(pages) {
+        for (
+            index,
+            NewPage {
+                url,
+                server,
+                origin,
+            },
+        ) in (0..).zip(pages)
+        {
             let server_of = *servers.entry(server.clone()).or_insert_with(|| {
-                let resolution =
-                    Resolution::Addresses { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], ttl_s: u32::MAX };
-                ready.servers.push(ServerResolution { server, resolution: Some(resolution) });
+                let resolution = Resolution::Addresses {
+                    addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+                    ttl_s: u32::MAX,
+                };
+                ready.servers.push(ServerResolution {
+                    server,
+                    resolution: Some(resolution),
+                });
                 ready.servers.len() as u32 - 1
             });
             self.serial += 1;
@@ -78,14 +110,23 @@ impl Instance {
     pub(crate) fn ask(&mut self, now: Timestamp) -> anyhow::Result<Option<Job>> {
         let job = self.ask_for(now, 1)?;
         if job.is_none() {
-            ensure!(self.ask_for(now, 0)?.is_none(), "a job that nobody asked for");
+            ensure!(
+                self.ask_for(now, 0)?.is_none(),
+                "a job that nobody asked for"
+            );
         }
         Ok(job)
     }
 
     fn ask_for(&mut self, now: Timestamp, free: u32) -> anyhow::Result<Option<Job>> {
         self.asks += 1;
-        let ask = Ask { fetcher: FETCHER.to_owned(), ask: self.asks, free, received: self.received, life: LIFE };
+        let ask = Ask {
+            fetcher: FETCHER.to_owned(),
+            ask: self.asks,
+            free,
+            received: self.received,
+            life: LIFE,
+        };
         let mut jobs = self.step(now, Input::Ask(ask))?;
         ensure!(jobs.len() <= free as usize, "more jobs than asked for");
         self.received += jobs.len() as u64;
@@ -95,7 +136,10 @@ impl Instance {
     /// Steps the core until it has no more to do now, and commits. Gives the jobs that it grants.
     pub(crate) fn step(&mut self, now: Timestamp, input: Input) -> anyhow::Result<Vec<Job>> {
         let mut jobs = Vec::new();
-        let mut event = Event::Message { ticket: Ticket(0), input };
+        let mut event = Event::Message {
+            ticket: Ticket(0),
+            input,
+        };
         loop {
             let mut out = Output::default();
             self.core.step(now, event, &mut out)?;
@@ -146,7 +190,8 @@ pub(crate) fn origin(topic: &str, page: &str, quality: Quality) -> Origin {
     }
 }
 
-/// No politeness except one connection per server. A new server has the paper's estimates, and servers take turns.
+/// No politeness except one connection per server. A new server has the paper's estimates, and
+/// servers take turns.
 pub(crate) fn settings(schedulers: u16) -> Settings {
     Settings {
         generation: 1,
@@ -154,7 +199,10 @@ pub(crate) fn settings(schedulers: u16) -> Settings {
         directory: Directory::new(schedulers),
         delay: Duration::ZERO,
         crawl_delay_max: Duration::ZERO,
-        download_pause: DownloadPause { factor: 0, max: Duration::ZERO },
+        download_pause: DownloadPause {
+            factor: 0,
+            max: Duration::ZERO,
+        },
         retry_after_max: Duration::ZERO,
         connections_per_address: 0,
         groups: Vec::new().into(),

@@ -1,18 +1,18 @@
 //! The laboratory: experiments of the papers, repeated with the parts that the crawler runs.
 //!
-//! In: the settings of an experiment. Out: a table (CSV), a figure (SVG) and each [`Claim`] of the papers with what was
-//! found.
+//! In: the settings of an experiment. Out: a table (CSV), a figure (SVG) and each [`Claim`] of the
+//! papers with what was found.
 //!
-//! Invariants: the same settings give the same files and findings, except what is measured in real time, which each
-//! experiment names. A claim states its tolerance before it is judged. A claim that fails is reported like one that
-//! holds.
+//! Invariants: the same settings give the same files and findings, except what is measured in real
+//! time, which each experiment names. A claim states its tolerance before it is judged. A claim
+//! that fails is reported like one that holds.
 //!
-//! - [`dns`]: name caches, concurrent lookups, and the queues and sockets of a crawler (Yin, Yin and Huang 2008; the
-//!   cached, non-blocking resolver for crawlers, 2008).
-//! - [`order`]: the order in which a crawl comes to the pages that matter (Cho, Garcia-Molina and Page 1998; Abiteboul,
-//!   Preda and Cobena 2003).
-//! - [`partitions`]: how instances share the hosts, and what moves when one comes or goes (PQ-MCSA; Fagin, Nievergelt,
-//!   Pippenger and Strong 1979).
+//! - [`dns`]: name caches, concurrent lookups, and the queues and sockets of a crawler (Yin, Yin
+//!   and Huang 2008; the cached, non-blocking resolver for crawlers, 2008).
+//! - [`order`]: the order in which a crawl comes to the pages that matter (Cho, Garcia-Molina and
+//!   Page 1998; Abiteboul, Preda and Cobena 2003).
+//! - [`partitions`]: how instances share the hosts, and what moves when one comes or goes (PQ-MCSA;
+//!   Fagin, Nievergelt, Pippenger and Strong 1979).
 //! - [`scheduling`]: which server next, and which of its URLs (Cao, Jiang and Singh 2003).
 //! - [`topics`]: topics that share one node (PQ-MCSA, Fan and Li 2015).
 //! - [`url_cache`]: URL caching in front of the URL-seen test (Broder, Najork and Wiener 2003).
@@ -58,7 +58,11 @@ mod tests {
 
     #[test]
     fn a_claim_that_fails_is_seen_at_once() {
-        let mut claim = Claim { statement: "a is b".into(), measured: "a is b".into(), holds: true };
+        let mut claim = Claim {
+            statement: "a is b".into(),
+            measured: "a is b".into(),
+            holds: true,
+        };
         assert_eq!(claim.to_string(), "holds    a is b: a is b");
         claim.holds = false;
         assert_eq!(claim.to_string(), "FAILS    a is b: a is b");

@@ -1,17 +1,19 @@
-//! Order: how soon does a crawl come to the pages that matter, by the order in which it takes what it knows?
+//! Order: how soon does a crawl come to the pages that matter, by the order in which it takes what
+//! it knows?
 //!
-//! In: what a synthetic web is like. Out: `order.csv` (area, lifts and rounds of each run), `order-curves.csv`, `order.svg`,
-//! each claim with what was found, and the numbers as lines.
+//! In: what a synthetic web is like. Out: `order.csv` (area, lifts and rounds of each run),
+//! `order-curves.csv`, `order.svg`, each claim with what was found, and the numbers as lines.
 //!
-//! Each crawl goes in rounds (`model`): every server that has pages waiting fetches its best one, by one of six orders
-//! (`rules`). In a second model there are a few connections, and servers are ranked, too. An order is as good as the area
-//! under the share of PageRank by the share of pages (`scale`).
+//! Each crawl goes in rounds (`model`): every server that has pages waiting fetches its best one,
+//! by one of six orders (`rules`). In a second model there are a few connections, and servers are
+//! ranked, too. An order is as good as the area under the share of PageRank by the share of pages
+//! (`scale`).
 //!
-//! Further links to a page that is known do not leave one by one: how much of the order is lost when they wait until they
-//! matter, and when news come late, is measured.
+//! Further links to a page that is known do not leave one by one: how much of the order is lost
+//! when they wait until they matter, and when news come late, is measured.
 //!
-//! Sources: Cho, Garcia-Molina and Page 1998 (links counted, PageRank of what is known); Abiteboul, Preda and Cobena 2003
-//! (OPIC: cash). Their webs are not ours.
+//! Sources: Cho, Garcia-Molina and Page 1998 (links counted, PageRank of what is known); Abiteboul,
+//! Preda and Cobena 2003 (OPIC: cash). Their webs are not ours.
 
 mod claims;
 mod figure;
@@ -46,7 +48,12 @@ pub struct Settings {
 impl Default for Settings {
     /// 50 hosts of 200 pages, crawled from the first one; 8 connections.
     fn default() -> Self {
-        Settings { profile: Profile::raw(), seeds_everywhere: false, connections: 8, folder: PathBuf::from(".") }
+        Settings {
+            profile: Profile::raw(),
+            seeds_everywhere: false,
+            connections: 8,
+            folder: PathBuf::from("."),
+        }
     }
 }
 
@@ -66,18 +73,29 @@ pub struct Findings {
 /// # Errors
 /// When the web is out of range, or a file cannot be written.
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Findings> {
-    let Settings { profile, seeds_everywhere, connections, folder } = settings;
+    let Settings {
+        profile,
+        seeds_everywhere,
+        connections,
+        folder,
+    } = settings;
     ensure!(*connections > 0, "a crawl needs a connection");
     // Before the work, so that a wrong folder does not show after it.
-    fs::create_dir_all(folder).with_context(|| format!("failed to make the folder {}", folder.display()))?;
+    fs::create_dir_all(folder)
+        .with_context(|| format!("failed to make the folder {}", folder.display()))?;
     let graph = Graph::new(profile.clone())?;
     let mut seeds = graph.front_doors();
     if !seeds_everywhere {
         seeds.truncate(1);
     }
     let links: usize = graph.pages.iter().map(|page| page.links.len()).sum();
-    let (pages, mean) = (graph.pages.len(), links as f64 / graph.pages.len() as f64);
-    progress(&format!("{} hosts, {pages} pages, {mean:.1} links a page, {} seeds", graph.hosts, seeds.len()));
+    let pages = graph.pages.len();
+    let mean = links as f64 / graph.pages.len() as f64;
+    progress(&format!(
+        "{} hosts, {pages} pages, {mean:.1} links a page, {} seeds",
+        graph.hosts,
+        seeds.len()
+    ));
     let runs = runs::all(&graph, &seeds, *connections);
     let files = [
         ("order.csv", table::csv(&runs)),
@@ -89,5 +107,8 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
         fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         progress(&format!("wrote {}", file.display()));
     }
-    Ok(Findings { claims: claims::judge(&runs, *connections), lines: claims::lines(&runs, *connections) })
+    Ok(Findings {
+        claims: claims::judge(&runs, *connections),
+        lines: claims::lines(&runs, *connections),
+    })
 }

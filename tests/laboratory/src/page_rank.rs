@@ -1,7 +1,7 @@
 //! PageRank: what each page of a web that is known as a whole is worth.
 //!
-//! R(u) = (1 - d) / T + d * sum of R(v) / C_v over the pages v that link to u. T is the number of pages, C_v the number of
-//! links of v.
+//! R(u) = (1 - d) / T + d * sum of R(v) / C_v over the pages v that link to u. T is the number of
+//! pages, C_v the number of links of v.
 //!
 //! Source: Brin and Page 1998, as Cao, Jiang and Singh 2003 write it (section 4).
 

@@ -1,18 +1,21 @@
 //! Scheduling: which policy brings how many pages, and how much quality, by when?
 //!
-//! In: a seed. Out: `scheduling.csv` (the curves of the policies), `scheduling-runs.csv` (a row for each crawl),
-//! `scheduling.svg`, each claim with what was found, and lines that show what the claims depend on.
+//! In: a seed. Out: `scheduling.csv` (the curves of the policies), `scheduling-runs.csv` (a row for
+//! each crawl), `scheduling.svg`, each claim with what was found, and lines that show what the
+//! claims depend on.
 //!
-//! The crawler's own scheduler crawls a made-up web (`web`) in simulated time (`crawl`), with each policy (`policy`).
-//! It is the same core that runs in a process. It hears of a page, and what the page is worth (`quality`), once a page
-//! that links to it was fetched. The same crawls are made with one request per connection, with other numbers of
-//! connections, and with pages that cost CPU time, all on webs of several seeds. Then come webs with other links,
-//! latencies and sizes, and crawls from other seeds and with several schedulers. [`search`] is an experiment of its own:
+//! The crawler's own scheduler crawls a made-up web (`web`) in simulated time (`crawl`), with each
+//! policy (`policy`). It is the same core that runs in a process. It hears of a page, and what the
+//! page is worth (`quality`), once a page that links to it was fetched. The same crawls are made
+//! with one request per connection, with other numbers of connections, and with pages that cost CPU
+//! time, all on webs of several seeds. Then come webs with other links, latencies and sizes, and
+//! crawls from other seeds and with several schedulers. [`search`] is an experiment of its own:
 //! which conditions bring about the claims that fail.
 //!
 //! Invariant: all policies meet the same web, with the same latencies and qualities.
 //!
-//! Source: Cao, Jiang and Singh 2003 (policies in section 3, qualities in section 4, the experiment in section 5).
+//! Source: Cao, Jiang and Singh 2003 (policies in section 3, qualities in section 4, the experiment
+//! in section 5).
 
 mod claims;
 mod compared;
@@ -59,7 +62,12 @@ pub struct Settings {
 impl Default for Settings {
     /// The paper's settings: 500 servers, 30,000 pages.
     fn default() -> Self {
-        Settings { servers: 500, pages: 30_000, seed: 2003, folder: PathBuf::from(".") }
+        Settings {
+            servers: 500,
+            pages: 30_000,
+            seed: 2003,
+            folder: PathBuf::from("."),
+        }
     }
 }
 
@@ -72,8 +80,8 @@ pub struct Findings {
     pub throughput: Vec<String>,
     /// How the claims fare on other webs, and in other crawls: a line for each.
     pub sensitivity: Vec<String>,
-    /// What the crawler's default policy reaches, and what capacity reaches without a table: a line for each number of
-    /// connections.
+    /// What the crawler's default policy reaches, and what capacity reaches without a table: a line
+    /// for each number of connections.
     pub defaults: Vec<String>,
     /// What capacity reaches with several schedulers, a line for each number.
     pub order_lost: Vec<String>,
@@ -81,7 +89,12 @@ pub struct Findings {
 
 /// The web on which the claims are judged.
 fn base(settings: &Settings) -> Shape {
-    let &Settings { servers, pages, seed, .. } = settings;
+    let &Settings {
+        servers,
+        pages,
+        seed,
+        ..
+    } = settings;
     Shape {
         servers,
         pages,
@@ -96,19 +109,38 @@ fn base(settings: &Settings) -> Shape {
 
 /// The webs of so many seeds.
 fn webs(base: Shape, seeds: u64) -> Vec<Shape> {
-    (0..seeds).map(|number| Shape { seed: base.seed.wrapping_add(number), ..base }).collect()
+    (0..seeds)
+        .map(|number| Shape {
+            seed: base.seed.wrapping_add(number),
+            ..base
+        })
+        .collect()
 }
 
-/// Makes sure that settings make sense and that there is a folder for the files: before the work, so that a wrong one
-/// does not show after it.
+/// Makes sure that settings make sense and that there is a folder for the files: before the work,
+/// so that a wrong one does not show after it.
 fn check(settings: &Settings) -> anyhow::Result<()> {
-    let &Settings { servers, pages, ref folder, .. } = settings;
-    ensure!(servers > 0 && pages >= servers, "there must be a server, and a page for each");
-    fs::create_dir_all(folder).with_context(|| format!("failed to make the folder {}", folder.display()))
+    let &Settings {
+        servers,
+        pages,
+        ref folder,
+        ..
+    } = settings;
+    ensure!(
+        servers > 0 && pages >= servers,
+        "there must be a server, and a page for each"
+    );
+    fs::create_dir_all(folder)
+        .with_context(|| format!("failed to make the folder {}", folder.display()))
 }
 
 /// Writes a file.
-fn write(settings: &Settings, name: &str, text: &str, progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+fn write(
+    settings: &Settings,
+    name: &str,
+    text: &str,
+    progress: &mut dyn FnMut(&str),
+) -> anyhow::Result<()> {
     let file = settings.folder.join(name);
     fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
     progress(&format!("wrote {}", file.display()));
@@ -133,16 +165,70 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
     let cpu = runs.page_cpu_us(base).unwrap_or_default();
     let varied = [
         (base, setup),
-        (base, Setup { connections: CONNECTIONS_FEW, ..setup }),
+        (
+            base,
+            Setup {
+                connections: CONNECTIONS_FEW,
+                ..setup
+            },
+        ),
         (base, with_cpu(CONNECTIONS, cpu)),
-        (base, Setup { seeds: Seeds::HomePages, ..setup }),
-        (base, Setup { seeds: Seeds::AllPages, ..setup }),
-        (Shape { pages_deviation: 0.0, ..base }, setup),
-        (Shape { pages_deviation: 1.0, ..base }, setup),
-        (Shape { decades: 1.0, ..base }, setup),
-        (Shape { decades: 3.0, ..base }, setup),
-        (Shape { locality: 0.6, ..base }, setup),
-        (Shape { locality: 0.95, ..base }, setup),
+        (
+            base,
+            Setup {
+                seeds: Seeds::HomePages,
+                ..setup
+            },
+        ),
+        (
+            base,
+            Setup {
+                seeds: Seeds::AllPages,
+                ..setup
+            },
+        ),
+        (
+            Shape {
+                pages_deviation: 0.0,
+                ..base
+            },
+            setup,
+        ),
+        (
+            Shape {
+                pages_deviation: 1.0,
+                ..base
+            },
+            setup,
+        ),
+        (
+            Shape {
+                decades: 1.0,
+                ..base
+            },
+            setup,
+        ),
+        (
+            Shape {
+                decades: 3.0,
+                ..base
+            },
+            setup,
+        ),
+        (
+            Shape {
+                locality: 0.6,
+                ..base
+            },
+            setup,
+        ),
+        (
+            Shape {
+                locality: 0.95,
+                ..base
+            },
+            setup,
+        ),
     ];
     for (shape, setup) in varied {
         runs.compare(shape, setup, progress)?;
@@ -160,7 +246,10 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
     Ok(Findings {
         claims: claims::judge(&runs, &seeds),
         throughput: sensitivity::throughput(&runs, base),
-        sensitivity: varied.iter().filter_map(|&(shape, setup)| sensitivity::varied(&runs, shape, setup)).collect(),
+        sensitivity: varied
+            .iter()
+            .filter_map(|&(shape, setup)| sensitivity::varied(&runs, shape, setup))
+            .collect(),
         defaults: sensitivity::defaults(&runs, base),
         order_lost: sensitivity::order_lost(&runs, base),
     })

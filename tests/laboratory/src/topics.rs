@@ -1,15 +1,18 @@
 //! Topics: do several crawls that share one node get equal shares of it?
 //!
-//! In: a seed. Out: `topics.csv` (connection time and pages of each topic in every twelfth of the run), `topics.svg`, each claim
-//! with what was found, and what becomes of the pages when the topics are others.
+//! In: a seed. Out: `topics.csv` (connection time and pages of each topic in every twelfth of the
+//! run), `topics.svg`, each claim with what was found, and what becomes of the pages when the
+//! topics are others.
 //!
-//! Three topics crawl on one simulated node (`node`): the crawler's own scheduler, and connections that take the time of their
-//! topic's servers. The topics have unequal webs (`theme`): the one whose pages link most has the most servers. Each web is
-//! crawled twice: first in, first out, as if there were no topics, and with turns of equal slices.
+//! Three topics crawl on one simulated node (`node`): the crawler's own scheduler, and connections
+//! that take the time of their topic's servers. The topics have unequal webs (`theme`): the one
+//! whose pages link most has the most servers. Each web is crawled twice: first in, first out, as
+//! if there were no topics, and with turns of equal slices.
 //!
 //! Invariant: both ways meet the same webs, with the same latencies.
 //!
-//! Source: Fan and Li 2015 (PQ-MCSA), whose tables are not legible: the claims are those of their text, the webs are ours.
+//! Source: Fan and Li 2015 (PQ-MCSA), whose tables are not legible: the claims are those of their
+//! text, the webs are ours.
 
 mod claims;
 mod figure;
@@ -46,7 +49,13 @@ pub struct Settings {
 impl Default for Settings {
     /// Twenty minutes, 24 connections, five webs of each kind.
     fn default() -> Self {
-        Settings { lasts: Duration::from_secs(1200), connections: 24, webs: 5, seed: 2015, folder: PathBuf::from(".") }
+        Settings {
+            lasts: Duration::from_secs(1200),
+            connections: 24,
+            webs: 5,
+            seed: 2015,
+            folder: PathBuf::from("."),
+        }
     }
 }
 
@@ -68,7 +77,8 @@ pub struct Findings {
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Findings> {
     // Before the work, so that a wrong folder does not show after it.
     let folder = &settings.folder;
-    fs::create_dir_all(folder).with_context(|| format!("failed to make the folder {}", folder.display()))?;
+    fs::create_dir_all(folder)
+        .with_context(|| format!("failed to make the folder {}", folder.display()))?;
     let mut runs = Vec::new();
     for themes in Theme::KINDS {
         for seed in settings.seed..settings.seed + settings.webs {
@@ -78,15 +88,22 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
             }
         }
     }
-    for (name, text) in [("topics.csv", table::csv(&runs)), ("topics.svg", figure::svg(&runs))] {
+    for (name, text) in [
+        ("topics.csv", table::csv(&runs)),
+        ("topics.svg", figure::svg(&runs)),
+    ] {
         let file = folder.join(name);
         fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         progress(&format!("wrote {}", file.display()));
     }
-    Ok(Findings { claims: claims::judge(&runs), lines: claims::lines(&runs) })
+    Ok(Findings {
+        claims: claims::judge(&runs),
+        lines: claims::lines(&runs),
+    })
 }
 
 /// The runs of one kind of webs, one way.
 fn of<'a>(runs: &'a [Run], kind: &str, way: Way) -> impl Iterator<Item = &'a Run> {
-    runs.iter().filter(move |run| run.kind == kind && run.way == way)
+    runs.iter()
+        .filter(move |run| run.kind == kind && run.way == way)
 }

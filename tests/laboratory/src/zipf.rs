@@ -5,7 +5,8 @@ use rhumb_wire::message::Quality;
 /// Ranks that are drawn from.
 const RANKS: u64 = 1_000_000;
 
-/// 1 / k, where k is drawn evenly from a million ranks by a URL's [fingerprint](rhumb_url::fingerprint): for a URL always the same.
+/// 1 / k, where k is drawn evenly from a million ranks by a URL's
+/// [fingerprint](rhumb_url::fingerprint): for a URL always the same.
 pub fn zipf(fingerprint: u64) -> Quality {
     Quality::SEED.shared_among(1 + (fingerprint % RANKS) as usize)
 }

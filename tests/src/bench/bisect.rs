@@ -1,10 +1,12 @@
 //! Bisect: which commit of a range made a page dearer, by what its builds cost in turn.
 //!
-//! In: a range of commits, a web. Out: the first commit whose build costs more than the middle between the two ends; the middle
-//! is that of ratios. Only the first parents of merges are looked at.
+//! In: a range of commits, a web. Out: the first commit whose build costs more than the middle
+//! between the two ends; the middle is that of ratios. Only the first parents of merges are looked
+//! at.
 //!
-//! Invariant: what is compared was measured in turn, each commit with the first one. Builds are made in a folder of their own,
-//! in a worktree that is removed afterwards; no file of the checkout changes.
+//! Invariant: what is compared was measured in turn, each commit with the first one. Builds are
+//! made in a folder of their own, in a worktree that is removed afterwards; no file of the checkout
+//! changes.
 
 use super::turns::{Contender, Spread, What, take_turns};
 use anyhow::{Context as _, ensure};
@@ -42,18 +44,33 @@ pub struct Way<'a> {
     pub dir: &'a Path,
 }
 
-/// Looks for the commit in `GOOD..BAD` that made a page dearer. Tells on standard error how far it is.
+/// Looks for the commit in `GOOD..BAD` that made a page dearer. Tells on standard error how far it
+/// is.
 ///
 /// # Errors
 /// There is no such range, the ends cost the same, a commit does not build, or a crawl fails.
 pub fn bisect(range: &str, way: &Way<'_>) -> anyhow::Result<Found> {
-    let (good, bad) = range.split_once("..").context("--bisect takes a range of commits, such as v1..main")?;
-    let mut commits = vec![git(&["rev-parse", "--verify", &format!("{good}^{{commit}}")])?];
-    let later = git(&["rev-list", "--first-parent", "--reverse", &format!("{good}..{bad}")])?;
+    let (good, bad) = range
+        .split_once("..")
+        .context("--bisect takes a range of commits, such as v1..main")?;
+    let mut commits = vec![git(&[
+        "rev-parse",
+        "--verify",
+        &format!("{good}^{{commit}}"),
+    ])?];
+    let later = git(&[
+        "rev-list",
+        "--first-parent",
+        "--reverse",
+        &format!("{good}..{bad}"),
+    ])?;
     commits.extend(later.lines().map(str::to_owned));
     ensure!(commits.len() > 1, "there is no commit in {range}");
-    std::fs::create_dir_all(way.dir).with_context(|| format!("cannot make {}", way.dir.display()))?;
-    let builds = Builds { dir: std::path::absolute(way.dir)? };
+    std::fs::create_dir_all(way.dir)
+        .with_context(|| format!("cannot make {}", way.dir.display()))?;
+    let builds = Builds {
+        dir: std::path::absolute(way.dir)?,
+    };
     let mut ratios = vec![None; commits.len()];
     ratios[0] = Some(1.0);
     let mut ratio_of = |at: usize, commits: &[String]| -> anyhow::Result<f64> {
@@ -64,18 +81,35 @@ pub fn bisect(range: &str, way: &Way<'_>) -> anyhow::Result<Found> {
     };
     let end = commits.len() - 1;
     let last = ratio_of(end, &commits)?;
-    ensure!(last >= RATIO_MIN, "{bad} costs {last:.3} times what {good} does: there is nothing to look for");
+    ensure!(
+        last >= RATIO_MIN,
+        "{bad} costs {last:.3} times what {good} does: there is nothing to look for"
+    );
     let at = first_dear(end, |at| Ok(ratio_of(at, &commits)? > last.sqrt()))?;
     let known = |at: usize| ratios[at].context("an end of the search was not measured");
-    Ok(Found { commit: subject(&commits[at])?, ratio: known(at)?, before: known(at - 1)?, last })
+    Ok(Found {
+        commit: subject(&commits[at])?,
+        ratio: known(at)?,
+        before: known(at - 1)?,
+        last,
+    })
 }
 
-/// The first of the commits after the first up to `end` that is dear. The last one is. Asks only for those between.
-fn first_dear(end: usize, mut is_dear: impl FnMut(usize) -> anyhow::Result<bool>) -> anyhow::Result<usize> {
-    let (mut cheap, mut dear) = (0, end);
+/// The first of the commits after the first up to `end` that is dear. The last one is. Asks only
+/// for those between.
+fn first_dear(
+    end: usize,
+    mut is_dear: impl FnMut(usize) -> anyhow::Result<bool>,
+) -> anyhow::Result<usize> {
+    let mut cheap = 0;
+    let mut dear = end;
     while dear - cheap > 1 {
         let middle = cheap.midpoint(dear);
-        if is_dear(middle)? { dear = middle } else { cheap = middle }
+        if is_dear(middle)? {
+            dear = middle
+        } else {
+            cheap = middle
+        }
     }
     Ok(dear)
 }
@@ -88,7 +122,10 @@ struct Builds {
 impl Builds {
     /// What a page costs one build to what it costs another, in turn.
     fn ratio(&self, commit: &str, to: &str, way: &Way<'_>) -> anyhow::Result<f64> {
-        let contenders = [Contender::other(&self.programs(commit)?, &[])?, Contender::other(&self.programs(to)?, &[])?];
+        let contenders = [
+            Contender::other(&self.programs(commit)?, &[])?,
+            Contender::other(&self.programs(to)?, &[])?,
+        ];
         let rounds = take_turns(&contenders, way.profile, way.set, way.rounds)?;
         let spread = Spread::of_ratios(What::CpuMs, (&rounds[0], "all"), (&rounds[1], "all"));
         Ok(spread.context("the turns have no CPU time")?.median)
@@ -109,9 +146,14 @@ impl Builds {
         built.with_context(|| format!("{commit} does not build"))?;
         // The one that says that all are there comes last.
         std::fs::create_dir_all(&programs)?;
-        for name in StageName::ALL.into_iter().map(StageName::name).chain(["rhumb"]) {
+        for name in StageName::ALL
+            .into_iter()
+            .map(StageName::name)
+            .chain(["rhumb"])
+        {
             let program = self.dir.join("target/release").join(name);
-            std::fs::copy(&program, programs.join(name)).with_context(|| format!("no {}", program.display()))?;
+            std::fs::copy(&program, programs.join(name))
+                .with_context(|| format!("no {}", program.display()))?;
         }
         Ok(programs)
     }
@@ -135,8 +177,13 @@ fn subject(commit: &str) -> anyhow::Result<String> {
 }
 
 fn git(arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new("git").args(arguments).stdin(Stdio::null()).output().context("cannot run git")?;
-    let (command, error) = (arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("git")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run git")?;
+    let command = arguments.join(" ");
+    let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "git {command}: {}", error.trim());
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -1,9 +1,13 @@
-//! How long a checkpoint of a large crawl takes, how long dispatch stands still for it, and how long it takes to restore.
+//! How long a checkpoint of a large crawl takes, how long dispatch stands still for it, and how
+//! long it takes to restore.
 //!
-//! A crawl of a synthetic web is begun and stopped, and a partition in which the web has no host is filled, as for the
-//! [moves](super::moves). The crawl goes on, and a checkpoint is taken. Another crawl begins with it.
+//! A crawl of a synthetic web is begun and stopped, and a partition in which the web has no host is
+//! filled, as for the [moves](super::moves). The crawl goes on, and a checkpoint is taken. Another
+//! crawl begins with it.
 
-use super::moves::{PARTITIONS, begun_and_stopped, fill_dedup, fill_scheduler, partition_without_hosts};
+use super::moves::{
+    PARTITIONS, begun_and_stopped, fill_dedup, fill_scheduler, partition_without_hosts,
+};
 use crate::harness::{binaries, run};
 use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
@@ -33,13 +37,23 @@ pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Measu
     let free = partition_without_hosts(&world)?;
     fill_dedup(&world.data().join("dedup/0"), free, known)?;
     let all: Vec<u16> = (0..PARTITIONS).collect();
-    fill_scheduler(&world.data().join("scheduler/0"), 0, &all, free, waiting, world.web.host_address(0))?;
+    fill_scheduler(
+        &world.data().join("scheduler/0"),
+        0,
+        &all,
+        free,
+        waiting,
+        world.web.host_address(0),
+    )?;
 
     let mut crawl = world.resume().start();
     crawl.until(MINUTE, |summary| summary.pages > 1000);
     let folder = world.folder().join("checkpoint");
     let mut rhumb = Command::new(binaries().join("rhumb"));
-    let rhumb = rhumb.args(["checkpoint", "--json", "--data"]).arg(crawl.data()).arg(&folder);
+    let rhumb = rhumb
+        .args(["checkpoint", "--json", "--data"])
+        .arg(crawl.data())
+        .arg(&folder);
     let said = run(rhumb, COMMAND_AT_MOST);
     ensure!(said.code == 0, "{}{}\n{}", said.out, said.err, crawl.log());
     ensure!(!crawl.has_ended(), "the crawl was too short");
@@ -53,5 +67,8 @@ pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Measu
     let restored_s = began.elapsed().as_secs_f64();
     restored.signal(Signal::KILL);
     restored.exit_code(MINUTE);
-    Ok(Measured { checkpoint: serde_json::from_str(&said.out)?, restored_s })
+    Ok(Measured {
+        checkpoint: serde_json::from_str(&said.out)?,
+        restored_s,
+    })
 }

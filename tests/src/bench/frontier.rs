@@ -1,9 +1,10 @@
-//! How fast the scheduler takes on URLs, chooses servers and fills jobs, and what a server in play and a waiting URL
-//! cost, with millions of both.
+//! How fast the scheduler takes on URLs, chooses servers and fills jobs, and what a server in play
+//! and a waiting URL cost, with millions of both.
 //!
-//! The core is driven as the stage loop drives it, by one thread: messages are decoded, and what a step makes is
-//! committed to a store on disk. No server is slow, none has a delay: all compete. What is taken on is measured with the
-//! store's own threads; jobs without them, as they are busy with what was taken on before.
+//! The core is driven as the stage loop drives it, by one thread: messages are decoded, and what a
+//! step makes is committed to a store on disk. No server is slow, none has a delay: all compete.
+//! What is taken on is measured with the store's own threads; jobs without them, as they are busy
+//! with what was taken on before.
 
 use super::median;
 use super::order::Policy;
@@ -18,7 +19,8 @@ use rhumb_stage::{Core as _, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_url::{fingerprint, host_hash, partition};
 use rhumb_wire::message::{
-    Ask, Boost, Boosts, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode,
+    Ask, Boost, Boosts, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher,
+    decode, encode,
 };
 use scheduler::quality::{Provider, Qualities};
 use scheduler::{Scheduler, Settings, TABLES};
@@ -32,7 +34,8 @@ const PARTITIONS: u16 = 64;
 /// A batch has so many URLs of each of so many servers.
 const URLS_OF_SERVER_IN_BATCH: usize = 4;
 const SERVERS_OF_BATCH: usize = 64;
-/// Jobs asked for at once, and in all for each measurement: of a quarter of the servers at most, since each has one.
+/// Jobs asked for at once, and in all for each measurement: of a quarter of the servers at most,
+/// since each has one.
 const FREE: u32 = 64;
 const JOBS: usize = 50_000;
 /// Jobs asked for one by one, of another quarter.
@@ -60,33 +63,52 @@ pub struct Measured {
     pub chosen_per_s: f64,
     /// From the ask for one job to its commit, in milliseconds: the slowest hundredth takes longer.
     pub chosen_p99_ms: f64,
-    /// URLs a second of CPU time put into jobs. Where later links count, the first jobs of a server are short.
+    /// URLs a second of CPU time put into jobs. Where later links count, the first jobs of a server
+    /// are short.
     pub filled_per_s: f64,
-    /// URLs a second of CPU time that are found by an expression and end as dropped, that of the store's threads counted.
+    /// URLs a second of CPU time that are found by an expression and end as dropped, that of the
+    /// store's threads counted.
     pub dropped_per_s: f64,
-    /// URLs a second of CPU time that later links lift, each found in the store, with that of its threads; none where such links
-    /// do not count.
+    /// URLs a second of CPU time that later links lift, each found in the store, with that of its
+    /// threads; none where such links do not count.
     pub lifted_per_s: Option<f64>,
-    /// Resident memory in bytes while the last tenth is taken on, with the caches of the store: the median.
+    /// Resident memory in bytes while the last tenth is taken on, with the caches of the store: the
+    /// median.
     pub resident: f64,
-    /// Resident memory in bytes per server in play, without the caches of the store as they are configured.
+    /// Resident memory in bytes per server in play, without the caches of the store as they are
+    /// configured.
     pub memory_per_server: f64,
     /// All files, in bytes per waiting URL.
     pub disk_per_url: f64,
 }
 
-/// Measures a scheduler with so many servers and as many URLs of each in a process of its own, in a new folder below `dir`.
+/// Measures a scheduler with so many servers and as many URLs of each in a process of its own, in a
+/// new folder below `dir`.
 ///
 /// # Errors
 /// The program cannot be run, or fails.
-pub fn measure_apart(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Path) -> anyhow::Result<Measured> {
+pub fn measure_apart(
+    policy: &Policy,
+    servers: usize,
+    urls_of_server: usize,
+    dir: &Path,
+) -> anyhow::Result<Measured> {
     let output = Command::new(std::env::current_exe()?)
-        .args(["--json", "--by", &policy.to_string(), "--frontier", &servers.to_string()])
+        .args([
+            "--json",
+            "--by",
+            &policy.to_string(),
+            "--frontier",
+            &servers.to_string(),
+        ])
         .args(["--urls-each", &urls_of_server.to_string(), "--dir"])
         .arg(dir)
         .stderr(Stdio::inherit())
         .output()?;
-    ensure!(output.status.success(), "the measurement by {policy} failed");
+    ensure!(
+        output.status.success(),
+        "the measurement by {policy} failed"
+    );
     serde_json::from_slice(&output.stdout).context("the measurement said nothing")
 }
 
@@ -94,8 +116,15 @@ pub fn measure_apart(policy: &Policy, servers: usize, urls_of_server: usize, dir
 ///
 /// # Errors
 /// The folder cannot be written, or the scheduler does not do what it should.
-pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Path) -> anyhow::Result<Measured> {
-    let folder = tempfile::Builder::new().prefix("frontier-").tempdir_in(dir)?;
+pub fn measure(
+    policy: &Policy,
+    servers: usize,
+    urls_of_server: usize,
+    dir: &Path,
+) -> anyhow::Result<Measured> {
+    let folder = tempfile::Builder::new()
+        .prefix("frontier-")
+        .tempdir_in(dir)?;
     let hosts = Hosts::new(servers);
     let rounds = urls_of_server.div_ceil(URLS_OF_SERVER_IN_BATCH);
     let urls = servers * rounds * URLS_OF_SERVER_IN_BATCH;
@@ -108,11 +137,14 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
     drop(process);
     let disk_per_url = disk_bytes(folder.path())? as f64 / urls as f64;
     // Of the same, without jobs.
-    let copy = tempfile::Builder::new().prefix("frontier-").tempdir_in(dir)?;
+    let copy = tempfile::Builder::new()
+        .prefix("frontier-")
+        .tempdir_in(dir)?;
     copy_folder(folder.path(), copy.path())?;
 
     let one_by_one = Setup::new(policy, 1)?;
-    let (before, started) = (resident()?, Instant::now());
+    let before = resident()?;
+    let started = Instant::now();
     let mut process = Process::open(&one_by_one, folder.path())?;
     process.wake()?;
     let open_s = started.elapsed().as_secs_f64();
@@ -151,7 +183,8 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
     })
 }
 
-/// URLs a second that later links lift, in a copy of this folder below `dir`; none where such links do not count.
+/// URLs a second that later links lift, in a copy of this folder below `dir`; none where such links
+/// do not count.
 fn lifted_per_s(
     setup: &Setup,
     (hosts, rounds): (&Hosts, usize),
@@ -163,14 +196,17 @@ fn lifted_per_s(
         QualityProvider::Opic => true,
         _ => return Ok(None),
     };
-    let copy = tempfile::Builder::new().prefix("frontier-").tempdir_in(dir)?;
+    let copy = tempfile::Builder::new()
+        .prefix("frontier-")
+        .tempdir_in(dir)?;
     copy_folder(folder, copy.path())?;
     let mut process = Process::open(setup, copy.path())?;
     process.wake()?;
     process.lift(hosts, rounds, is_cash).map(Some)
 }
 
-/// A scheduler's configuration, and where its qualities come from: `zipf` is no value of a key, it is the laboratory's.
+/// A scheduler's configuration, and where its qualities come from: `zipf` is no value of a key, it
+/// is the laboratory's.
 struct Setup {
     pipeline: Pipeline,
     qualities: Qualities,
@@ -180,7 +216,12 @@ impl Setup {
     fn new(policy: &Policy, requests_per_connection: u32) -> anyhow::Result<Self> {
         const DRAWN: &str = "stages.scheduler.quality=zipf";
         let is_drawn = policy.set().iter().any(|assignment| assignment == DRAWN);
-        let mut set: Vec<String> = policy.set().iter().filter(|&assignment| assignment != DRAWN).cloned().collect();
+        let mut set: Vec<String> = policy
+            .set()
+            .iter()
+            .filter(|&assignment| assignment != DRAWN)
+            .cloned()
+            .collect();
         set.extend([
             format!("partitions={PARTITIONS}"),
             format!("stages.scheduler.requests_per_connection={requests_per_connection}"),
@@ -189,8 +230,15 @@ impl Setup {
             "network.user_agent='rhumb/0 (+https://example.org/bench)'".to_owned(),
         ]);
         let pipeline = Layers { file: None, set }.load_with(std::iter::empty())?;
-        let qualities = if is_drawn { Provider::Drawn(laboratory::zipf).into() } else { Qualities::open(&pipeline)? };
-        Ok(Setup { pipeline, qualities })
+        let qualities = if is_drawn {
+            Provider::Drawn(laboratory::zipf).into()
+        } else {
+            Qualities::open(&pipeline)?
+        };
+        Ok(Setup {
+            pipeline,
+            qualities,
+        })
     }
 }
 
@@ -208,9 +256,11 @@ impl Hosts {
 
     /// Groups of hosts, each of one partition.
     fn groups(&self) -> impl Iterator<Item = (u16, &[usize])> {
-        (0..PARTITIONS)
-            .zip(&self.0)
-            .flat_map(|(partition, hosts)| hosts.chunks(SERVERS_OF_BATCH).map(move |group| (partition, group)))
+        (0..PARTITIONS).zip(&self.0).flat_map(|(partition, hosts)| {
+            hosts
+                .chunks(SERVERS_OF_BATCH)
+                .map(move |group| (partition, group))
+        })
     }
 }
 
@@ -220,11 +270,17 @@ fn name(host: usize) -> String {
 
 /// A URL of a host, by the round in which it comes and its place there.
 fn url(host: &str, round: usize, place: usize) -> String {
-    format!("http://{host}/section/{round}/page-{}.html", round * 17 + place)
+    format!(
+        "http://{host}/section/{round}/page-{}.html",
+        round * 17 + place
+    )
 }
 
 fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> ReadyUrls {
-    let mut ready = ReadyUrls { partition, ..ReadyUrls::default() };
+    let mut ready = ReadyUrls {
+        partition,
+        ..ReadyUrls::default()
+    };
     for (server, &host) in (0..).zip(hosts) {
         let host = name(host);
         ready.origins.push(Origin {
@@ -241,8 +297,14 @@ fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> Rea
             ready.serials.push(*serial);
         }
         let addresses = vec![std::net::IpAddr::from([192, 0, 2, 1])];
-        let resolution = Some(Resolution::Addresses { addresses, ttl_s: 86_400 });
-        ready.servers.push(ServerResolution { server: format!("http://{host}"), resolution });
+        let resolution = Some(Resolution::Addresses {
+            addresses,
+            ttl_s: 86_400,
+        });
+        ready.servers.push(ServerResolution {
+            server: format!("http://{host}"),
+            resolution,
+        });
     }
     ready
 }
@@ -252,7 +314,11 @@ fn disk_bytes(folder: &Path) -> anyhow::Result<u64> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.len() };
+        bytes += if metadata.is_dir() {
+            disk_bytes(&entry.path())?
+        } else {
+            metadata.len()
+        };
     }
     Ok(bytes)
 }
@@ -269,19 +335,43 @@ struct Process {
 }
 
 impl Process {
-    fn open(Setup { pipeline, qualities }: &Setup, folder: &Path) -> anyhow::Result<Self> {
+    fn open(
+        Setup {
+            pipeline,
+            qualities,
+        }: &Setup,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
         let scheduler = &pipeline.stages.scheduler;
         let options = StoreOptions {
             memtable_bytes: scheduler.memtable_bytes,
             cache_bytes: scheduler.store_cache_bytes,
             durability: pipeline.durability,
         };
-        let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &TABLES.map(|(table, _)| table), options)?);
+        let store: Arc<dyn Store> = Arc::new(DiskStore::open(
+            folder,
+            &TABLES.map(|(table, _)| table),
+            options,
+        )?);
         let partitions: Vec<u16> = (0..PARTITIONS).collect();
         let settings = Settings::new(pipeline, qualities.clone());
         let epoch = std::process::id().into();
-        let core = Scheduler::open(settings, 0, epoch, &partitions, Arc::clone(&store), Timestamp::ZERO)?;
-        Ok(Process { core, store, started: Instant::now(), steps: 0, asks: 0, received: 0 })
+        let core = Scheduler::open(
+            settings,
+            0,
+            epoch,
+            &partitions,
+            Arc::clone(&store),
+            Timestamp::ZERO,
+        )?;
+        Ok(Process {
+            core,
+            store,
+            started: Instant::now(),
+            steps: 0,
+            asks: 0,
+            received: 0,
+        })
     }
 
     fn now(&self) -> Timestamp {
@@ -292,7 +382,10 @@ impl Process {
     fn step(&mut self, edge: Edge, payload: &[u8]) -> anyhow::Result<Vec<usize>> {
         let input = Scheduler::decode(edge, payload)?;
         self.steps += 1;
-        self.event(Event::Message { ticket: Ticket(self.steps), input })
+        self.event(Event::Message {
+            ticket: Ticket(self.steps),
+            input,
+        })
     }
 
     fn event(
@@ -312,13 +405,20 @@ impl Process {
         Ok(jobs)
     }
 
-    /// URLs of all hosts, round by round. Gives the resident memory while the last tenth comes, in bytes: the median.
+    /// URLs of all hosts, round by round. Gives the resident memory while the last tenth comes, in
+    /// bytes: the median.
     fn take_on(&mut self, hosts: &Hosts, rounds: usize, urls: u64) -> anyhow::Result<f64> {
-        let (mut progress, mut held) = (Progress::new("taking on URLs", urls), Vec::new());
+        let mut progress = Progress::new("taking on URLs", urls);
+        let mut held = Vec::new();
         let mut serials = vec![0; usize::from(PARTITIONS)];
         for round in 0..rounds {
             for (partition, servers) in hosts.groups() {
-                let batch = batch(partition, servers, round, &mut serials[usize::from(partition)]);
+                let batch = batch(
+                    partition,
+                    servers,
+                    round,
+                    &mut serials[usize::from(partition)],
+                );
                 self.step(Edge::UrlsReady, &encode(&batch))?;
                 let done = serials.iter().sum();
                 progress.tell(done);
@@ -341,13 +441,21 @@ impl Process {
 
     fn ask(&mut self, free: u32) -> anyhow::Result<Vec<usize>> {
         self.asks += 1;
-        let ask = Ask { fetcher: "fetcher-0".into(), ask: self.asks, free, received: self.received, life: 1 };
+        let ask = Ask {
+            fetcher: "fetcher-0".into(),
+            ask: self.asks,
+            free,
+            received: self.received,
+            life: 1,
+        };
         self.step(Edge::FetchAsks, &encode(&ask))
     }
 
     /// URLs in so many jobs, and jobs a second of CPU time, or URLs where jobs have several.
     fn grant(&mut self, jobs: usize) -> anyhow::Result<(usize, f64)> {
-        let (began, mut granted, mut urls) = (main_thread_cpu_s()?, 0, 0);
+        let began = main_thread_cpu_s()?;
+        let mut granted = 0;
+        let mut urls = 0;
         while granted < jobs {
             let more = self.ask(FREE.min((jobs - granted) as u32))?;
             ensure!(!more.is_empty(), "no job after {granted}");
@@ -372,31 +480,55 @@ impl Process {
 
     /// All that waits is dropped: URLs a second of CPU time.
     fn drop_all(&mut self) -> anyhow::Result<f64> {
-        let order =
-            DropOrder { id: 1, what: Selection::Match("/page-".into()), and_later: false, author: Author::default() };
-        let (began, waiting) = (cpu_s()?, self.count("waiting"));
-        self.core.orders(&Orders { drops: vec![order], ..Orders::default() });
+        let order = DropOrder {
+            id: 1,
+            what: Selection::Match("/page-".into()),
+            and_later: false,
+            author: Author::default(),
+        };
+        let began = cpu_s()?;
+        let waiting = self.count("waiting");
+        self.core.orders(&Orders {
+            drops: vec![order],
+            ..Orders::default()
+        });
         let mut progress = Progress::new("dropping URLs", waiting);
         while self.core.wake_at() == Some(Timestamp::ZERO) {
             self.event(Event::Wake)?;
             progress.tell(waiting - self.count("waiting"));
         }
-        ensure!(self.core.drop_progress(1).is_some_and(|of| of.dropped == waiting), "not all URLs were dropped");
+        ensure!(
+            self.core
+                .drop_progress(1)
+                .is_some_and(|of| of.dropped == waiting),
+            "not all URLs were dropped"
+        );
         Ok(waiting as f64 / (cpu_s()? - began))
     }
 
-    /// Later links to one URL of each batch, by turns of the servers: URLs lifted a second of CPU time.
+    /// Later links to one URL of each batch, by turns of the servers: URLs lifted a second of CPU
+    /// time.
     fn lift(&mut self, hosts: &Hosts, rounds: usize, is_cash: bool) -> anyhow::Result<f64> {
-        let (began, mut sent) = (cpu_s()?, 0);
+        let began = cpu_s()?;
+        let mut sent = 0;
         let worth = Quality::new(3.0).context("a number of links")?;
         for round in (0..rounds).rev() {
             for (partition, hosts) in (0..PARTITIONS).zip(&hosts.0) {
                 for hosts in hosts.chunks(BOOSTS_IN_MESSAGE) {
                     let boost = |&host: &usize| {
                         let name = name(host);
-                        Boost { host: host_hash(&name), url: fingerprint(&url(&name, round, 0)), worth, is_cash }
+                        Boost {
+                            host: host_hash(&name),
+                            url: fingerprint(&url(&name, round, 0)),
+                            worth,
+                            is_cash,
+                        }
                     };
-                    let boosts = Boosts { partition, boosts: hosts.iter().map(boost).collect(), ..Boosts::default() };
+                    let boosts = Boosts {
+                        partition,
+                        boosts: hosts.iter().map(boost).collect(),
+                        ..Boosts::default()
+                    };
                     sent += boosts.boosts.len();
                     self.step(Edge::UrlsBoosts, &encode(&boosts))?;
                 }
@@ -411,6 +543,10 @@ impl Process {
     }
 
     fn count(&self, name: &str) -> u64 {
-        self.core.counts().into_iter().find(|(found, _)| *found == name).map_or(0, |(_, count)| count)
+        self.core
+            .counts()
+            .into_iter()
+            .find(|(found, _)| *found == name)
+            .map_or(0, |(_, count)| count)
     }
 }

@@ -1,5 +1,6 @@
-//! Known URLs: the loop that the pipeline is compared with. It is given every URL, keeps nothing, and does in one
-//! thread what cannot be left out: fetch each page over one kept connection a host, and find its links.
+//! Known URLs: the loop that the pipeline is compared with. It is given every URL, keeps nothing,
+//! and does in one thread what cannot be left out: fetch each page over one kept connection a host,
+//! and find its links.
 
 use anyhow::{Context as _, ensure};
 use futures::future::try_join_all;
@@ -46,19 +47,30 @@ pub fn fetch_all(input: impl BufRead) -> anyhow::Result<Fetched> {
             }
             None => {
                 let host = rhumb_url::host_of(&line);
-                hosts.get_mut(host).with_context(|| format!("no address for {line}"))?.1.push(line);
+                hosts
+                    .get_mut(host)
+                    .with_context(|| format!("no address for {line}"))?
+                    .1
+                    .push(line);
             }
         }
     }
     let mut tls = rhumb_bus::tls::client_config(false)?;
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let fetched = runtime
-        .block_on(try_join_all(hosts.iter().map(|(host, (address, urls))| fetch_host(&tls, host, *address, urls))))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let fetched = runtime.block_on(try_join_all(
+        hosts
+            .iter()
+            .map(|(host, (address, urls))| fetch_host(&tls, host, *address, urls)),
+    ))?;
     Ok(Fetched {
         pages: fetched.iter().map(|(pages, _)| pages).sum(),
         links: fetched.iter().map(|(_, links)| links).sum(),
-        peak_rss_bytes: rhumb_telemetry::process::memory(std::process::id()).context("no memory in /proc")?.peak,
+        peak_rss_bytes: rhumb_telemetry::process::memory(std::process::id())
+            .context("no memory in /proc")?
+            .peak,
     })
 }
 
@@ -72,22 +84,34 @@ async fn fetch_host(
     let client = reqwest::Client::builder()
         .no_proxy()
         .tls_backend_preconfigured(tls.clone())
-        .default_headers([(ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS))].into_iter().collect())
+        .default_headers(
+            [(ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS))]
+                .into_iter()
+                .collect(),
+        )
         .redirect(reqwest::redirect::Policy::none())
         .resolve(host, address)
         .pool_max_idle_per_host(1)
         .timeout(Duration::from_secs(60))
         .build()?;
-    let (mut pages, mut found) = (0, 0);
+    let mut pages = 0;
+    let mut found = 0;
     for url in urls {
         let response = client.get(url).send().await?;
         let status = response.status().as_u16();
         ensure!(status == 200, "{url} answered {status}");
         let headers = response.headers().clone();
-        let headers: Vec<(&str, &[u8])> =
-            headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        let headers: Vec<(&str, &[u8])> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
         let body = response.bytes().await?;
-        let response = Response { url, status, headers: &headers, body: &body };
+        let response = Response {
+            url,
+            status,
+            headers: &headers,
+            body: &body,
+        };
         found += links(&response, &LIMITS, "rhumb").urls.len() as u64;
         pages += 1;
     }

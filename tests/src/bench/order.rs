@@ -1,10 +1,12 @@
 //! Order: how soon does a crawl through all processes come to the pages that matter?
 //!
-//! In: policies of the scheduler, each with a quality and further keys, and a web. Out: for each the area under PageRank by
-//! pages, in the order in which the web saw them requested; where it lies on the laboratory's scale of the same web
-//! ([`laboratory::order::Scale`]); pages a second and CPU time.
+//! In: policies of the scheduler, each with a quality and further keys, and a web. Out: for each
+//! the area under PageRank by pages, in the order in which the web saw them requested; where it
+//! lies on the laboratory's scale of the same web ([`laboratory::order::Scale`]); pages a second
+//! and CPU time.
 //!
-//! Invariants: no two crawls run at a time; every second round goes backwards; a crawl that was not whole is an error.
+//! Invariants: no two crawls run at a time; every second round goes backwards; a crawl that was not
+//! whole is an error.
 
 use super::median;
 use super::turns::{ROUND_AT_MOST, cpu_of_ended_processes};
@@ -16,7 +18,8 @@ use std::fmt;
 use std::str::FromStr;
 use synthetic_web::{Graph, Profile};
 
-/// A policy, perhaps with a quality and with further keys: `capacity:flow,stages.fetcher.connections=8`.
+/// A policy, perhaps with a quality and with further keys:
+/// `capacity:flow,stages.fetcher.connections=8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     name: String,
@@ -29,13 +32,21 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> anyhow::Result<Policy> {
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();
-        let (policy, quality) = first.split_once(':').map_or((first, None), |(policy, of)| (policy, Some(of)));
+        let (policy, quality) = first
+            .split_once(':')
+            .map_or((first, None), |(policy, of)| (policy, Some(of)));
         let keys: Vec<&str> = parts.collect();
         let are_named = !policy.is_empty() && quality.is_none_or(|quality| !quality.is_empty());
-        ensure!(are_named && keys.iter().all(|key| key.contains('=')), "expected POLICY[:QUALITY][,KEY.PATH=VALUE]...");
+        ensure!(
+            are_named && keys.iter().all(|key| key.contains('=')),
+            "expected POLICY[:QUALITY][,KEY.PATH=VALUE]..."
+        );
         let quality = quality.map(|quality| format!("stages.scheduler.quality={quality}"));
         let set = std::iter::once(format!("stages.scheduler.policy={policy}")).chain(quality);
-        Ok(Policy { name: text.to_owned(), set: set.chain(keys.into_iter().map(str::to_owned)).collect() })
+        Ok(Policy {
+            name: text.to_owned(),
+            set: set.chain(keys.into_iter().map(str::to_owned)).collect(),
+        })
     }
 }
 
@@ -82,16 +93,29 @@ pub struct Compared {
 ///
 /// # Errors
 /// When a crawl fails or was not whole.
-pub fn measure(policies: &[Policy], profile: &Profile, set: &[String], rounds: usize) -> anyhow::Result<Compared> {
+pub fn measure(
+    policies: &[Policy],
+    profile: &Profile,
+    set: &[String],
+    rounds: usize,
+) -> anyhow::Result<Compared> {
     let graph = Graph::new(profile.clone())?;
     let scale = Scale::new(&graph, &[0]);
     let mut taken = vec![Vec::with_capacity(rounds); policies.len()];
     for round in 0..rounds {
         for turn in 0..policies.len() {
-            let who = if round % 2 == 0 { turn } else { policies.len() - 1 - turn };
+            let who = if round % 2 == 0 {
+                turn
+            } else {
+                policies.len() - 1 - turn
+            };
             let policy = &policies[who];
             let done = crawl(policy, profile, set, &scale).with_context(|| policy.name.clone())?;
-            eprintln!("round {} of {rounds}: {policy}: area {:.4}", round + 1, done.area);
+            eprintln!(
+                "round {} of {rounds}: {policy}: area {:.4}",
+                round + 1,
+                done.area
+            );
             taken[who].push(done);
         }
     }
@@ -105,18 +129,34 @@ pub fn measure(policies: &[Policy], profile: &Profile, set: &[String], rounds: u
             cpu_ms_per_page: of(|round| round.cpu_ms_per_page),
         }
     });
-    Ok(Compared { discovery: scale.discovery, best: scale.best, measured: measured.collect() })
+    Ok(Compared {
+        discovery: scale.discovery,
+        best: scale.best,
+        measured: measured.collect(),
+    })
 }
 
 /// Crawls a web of its own from its first page.
-fn crawl(policy: &Policy, profile: &Profile, set: &[String], scale: &Scale) -> anyhow::Result<Measured> {
+fn crawl(
+    policy: &Policy,
+    profile: &Profile,
+    set: &[String],
+    scale: &Scale,
+) -> anyhow::Result<Measured> {
     let world = World::alone(profile.clone());
     let cpu_before = cpu_of_ended_processes()?;
-    let crawl = set.iter().chain(&policy.set).fold(world.crawl(), |crawl, assignment| crawl.set(assignment));
+    let crawl = set
+        .iter()
+        .chain(&policy.set)
+        .fold(world.crawl(), |crawl, assignment| crawl.set(assignment));
     let finished = crawl.run(ROUND_AT_MOST);
     let cpu_s = cpu_of_ended_processes()? - cpu_before;
     let report = world.web.report();
-    ensure!(report.ok && finished.summary.complete, "the crawl was not perfect: {}", serde_json::to_string(&report)?);
+    ensure!(
+        report.ok && finished.summary.complete,
+        "the crawl was not perfect: {}",
+        serde_json::to_string(&report)?
+    );
     let pages = world.web.pages_in_order();
     let area = scale.area(&pages);
     Ok(Measured {
@@ -136,7 +176,10 @@ mod tests {
     fn a_policy_is_a_name_a_quality_and_keys() {
         let set = |text: &str| text.parse::<Policy>().map(|policy| policy.set).ok();
         let keys = |keys: &[&str]| Some(keys.iter().map(|key| (*key).to_owned()).collect());
-        assert_eq!(set("breadth-first"), keys(&["stages.scheduler.policy=breadth-first"]));
+        assert_eq!(
+            set("breadth-first"),
+            keys(&["stages.scheduler.policy=breadth-first"])
+        );
         assert_eq!(
             set("capacity:flow,stages.fetcher.connections=8,partitions=2"),
             keys(&[

@@ -9,17 +9,23 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
 /// CPU time of this process, user and system, in seconds.
 pub(super) fn cpu_s() -> anyhow::Result<f64> {
-    Ok(process::cpu_time(std::process::id()).context("no CPU time in /proc")?.own_s)
+    Ok(process::cpu_time(std::process::id())
+        .context("no CPU time in /proc")?
+        .own_s)
 }
 
 /// CPU time of its main thread alone, in seconds.
 pub(super) fn main_thread_cpu_s() -> anyhow::Result<f64> {
-    Ok(process::main_thread_cpu_time(std::process::id()).context("no CPU time in /proc")?.own_s)
+    Ok(process::main_thread_cpu_time(std::process::id())
+        .context("no CPU time in /proc")?
+        .own_s)
 }
 
 /// Resident memory of this process, in bytes.
 pub(super) fn resident() -> anyhow::Result<u64> {
-    Ok(process::memory(std::process::id()).context("no memory in /proc")?.resident)
+    Ok(process::memory(std::process::id())
+        .context("no memory in /proc")?
+        .resident)
 }
 
 /// Tells on standard error how far a long run is.
@@ -31,12 +37,21 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(what: &'static str, all: u64) -> Self {
-        Progress { what, all, told: Instant::now() }
+        Progress {
+            what,
+            all,
+            told: Instant::now(),
+        }
     }
 
     pub(super) fn tell(&mut self, done: u64) {
         if self.told.elapsed() > PROGRESS_EVERY {
-            eprintln!("{}: {:.1} of {:.1} million", self.what, done as f64 / 1e6, self.all as f64 / 1e6);
+            eprintln!(
+                "{}: {:.1} of {:.1} million",
+                self.what,
+                done as f64 / 1e6,
+                self.all as f64 / 1e6
+            );
             self.told = Instant::now();
         }
     }

@@ -30,8 +30,14 @@ const SETTLE: Duration = Duration::from_secs(6);
 /// # Errors
 /// When a command fails or politeness is broken.
 pub fn measure(world: &World, set: &[String]) -> anyhow::Result<Scaled> {
-    let crawl = world.bare("crawl").arguments(&world.web.seed_urls()).set("stages.fetcher.connections=64");
-    let mut crawl = set.iter().fold(crawl, |crawl, assignment| crawl.set(assignment)).start();
+    let crawl = world
+        .bare("crawl")
+        .arguments(&world.web.seed_urls())
+        .set("stages.fetcher.connections=64");
+    let mut crawl = set
+        .iter()
+        .fold(crawl, |crawl, assignment| crawl.set(assignment))
+        .start();
     crawl.until(Duration::from_secs(60), |summary| summary.pages > 500);
     let one_pages_per_s = throughput(world)?;
     let said = crawl.rhumb(&["scale", "fetcher=4"]);
@@ -39,9 +45,17 @@ pub fn measure(world: &World, set: &[String]) -> anyhow::Result<Scaled> {
     let four_pages_per_s = throughput(world)?;
     end(crawl);
     let violations = world.web.report().violations;
-    ensure!(violations.parallel + violations.robots == 0, "{violations:?}");
+    ensure!(
+        violations.parallel + violations.robots == 0,
+        "{violations:?}"
+    );
     let ratio = four_pages_per_s / one_pages_per_s;
-    Ok(Scaled { window_s: WINDOW.as_secs(), one_pages_per_s, four_pages_per_s, ratio })
+    Ok(Scaled {
+        window_s: WINDOW.as_secs(),
+        one_pages_per_s,
+        four_pages_per_s,
+        ratio,
+    })
 }
 
 fn throughput(world: &World) -> anyhow::Result<f64> {

@@ -1,8 +1,9 @@
-//! Slow DNS: what a name server that takes long costs a crawl whose names are asked for when they are found.
+//! Slow DNS: what a name server that takes long costs a crawl whose names are asked for when they
+//! are found.
 //!
-//! In: a [`World`] with or without DNS latency. Out: requests a second (all but one a host are pages) and CPU time per
-//! request of a crawl of all its hosts, from a few seconds after the first request to the last one: before that, no
-//! name is known to anybody.
+//! In: a [`World`] with or without DNS latency. Out: requests a second (all but one a host are
+//! pages) and CPU time per request of a crawl of all its hosts, from a few seconds after the first
+//! request to the last one: before that, no name is known to anybody.
 
 use crate::bench::turns::ROUND_AT_MOST;
 use crate::harness::World;
@@ -35,7 +36,10 @@ pub struct Steady {
 /// When the crawl is not perfect, or ends too early.
 pub fn measure(world: &World, set: &[String]) -> anyhow::Result<Steady> {
     let started = Instant::now();
-    let crawl = set.iter().fold(world.crawl(), |crawl, assignment| crawl.set(assignment)).start();
+    let crawl = set
+        .iter()
+        .fold(world.crawl(), |crawl, assignment| crawl.set(assignment))
+        .start();
     while world.web.report().pages.requested == 0 {
         ensure!(started.elapsed() < ROUND_AT_MOST, "no request came");
         sleep(POLL);
@@ -45,10 +49,17 @@ pub fn measure(world: &World, set: &[String]) -> anyhow::Result<Steady> {
     let (before, at_before) = progress(world)?;
     let finished = crawl.finish(ROUND_AT_MOST);
     let report = world.web.report();
-    ensure!(report.ok && finished.summary.complete, "the crawl was not perfect: {}", serde_json::to_string(&report)?);
+    ensure!(
+        report.ok && finished.summary.complete,
+        "the crawl was not perfect: {}",
+        serde_json::to_string(&report)?
+    );
     let (after, at_after) = progress(world)?;
     let requests = after - before;
-    ensure!(requests > after / 4, "only {requests} of {after} requests came after the first seconds");
+    ensure!(
+        requests > after / 4,
+        "only {requests} of {after} requests came after the first seconds"
+    );
     Ok(Steady {
         requests,
         requests_per_s: requests as f64 / at_after.saturating_sub(at_before).as_secs_f64(),
@@ -60,7 +71,11 @@ pub fn measure(world: &World, set: &[String]) -> anyhow::Result<Steady> {
 /// Requests so far, and when the last one came.
 fn progress(world: &World) -> anyhow::Result<(usize, Duration)> {
     let contacts = world.web.contacts();
-    let last = contacts.iter().map(|contact| contact.at).max().context("no request came")?;
+    let last = contacts
+        .iter()
+        .map(|contact| contact.at)
+        .max()
+        .context("no request came")?;
     Ok((contacts.len(), last))
 }
 

@@ -38,7 +38,11 @@ pub fn speeds() -> Vec<Speed> {
                 })
                 .collect();
             rates.sort_by(f64::total_cmp);
-            Speed { policy, lookups_per_s: rates[ROUNDS / 2], hit_rate: hits as f64 / LINKS as f64 }
+            Speed {
+                policy,
+                lookups_per_s: rates[ROUNDS / 2],
+                hit_rate: hits as f64 / LINKS as f64,
+            }
         })
         .collect()
 }
@@ -70,7 +74,11 @@ fn stream() -> Vec<u64> {
         let dice = fingerprint(&n.to_string());
         let back = (dice >> 8) % 40_000 + 1;
         let repeats = !dice.is_multiple_of(5) && n > back;
-        stream.push(if repeats { stream[(n - back) as usize] } else { dice });
+        stream.push(if repeats {
+            stream[(n - back) as usize]
+        } else {
+            dice
+        });
     }
     stream
 }

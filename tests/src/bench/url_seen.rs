@@ -1,8 +1,8 @@
-//! URL-seen stores: the questions they answer in a second, their size, and the time that a new URL spends in dedup, by
-//! the number of URLs known.
+//! URL-seen stores: the questions they answer in a second, their size, and the time that a new URL
+//! spends in dedup, by the number of URLs known.
 //!
-//! Everything runs on one core, with a commit per batch as in a stage. Repeats are drawn evenly from all that is
-//! known: the URL caches have caught those with locality. Every answer is checked.
+//! Everything runs on one core, with a commit per batch as in a stage. Repeats are drawn evenly
+//! from all that is known: the URL caches have caught those with locality. Every answer is checked.
 
 use super::process::{Progress, cpu_s, resident};
 use anyhow::{Context as _, ensure};
@@ -61,23 +61,35 @@ pub struct Measured {
     pub open_s: f64,
     /// Seconds after that until its filters are filled; for the sieve.
     pub filters_s: Option<f64>,
-    /// From the arrival of a new URL at dedup to the commit of the message that carries it on, in milliseconds.
+    /// From the arrival of a new URL at dedup to the commit of the message that carries it on, in
+    /// milliseconds.
     pub leaves_median_ms: f64,
     /// The same for the slowest hundredth.
     pub leaves_p99_ms: f64,
 }
 
-/// Measures a store in a process of its own (this program again), so that its memory is nobody else's.
+/// Measures a store in a process of its own (this program again), so that its memory is nobody
+/// else's.
 ///
 /// # Errors
 /// The program cannot be run, or fails.
 pub fn measure_apart(store: DedupStore, known: u64, dir: &Path) -> anyhow::Result<Measured> {
     let output = Command::new(std::env::current_exe()?)
-        .args(["--json", "--store", name(store), "--url-seen", &known.to_string(), "--dir"])
+        .args([
+            "--json",
+            "--store",
+            name(store),
+            "--url-seen",
+            &known.to_string(),
+            "--dir",
+        ])
         .arg(dir)
         .stderr(Stdio::inherit())
         .output()?;
-    ensure!(output.status.success(), "the measurement with {known} URLs failed");
+    ensure!(
+        output.status.success(),
+        "the measurement with {known} URLs failed"
+    );
     serde_json::from_slice(&output.stdout).context("the measurement said nothing")
 }
 
@@ -86,7 +98,9 @@ pub fn measure_apart(store: DedupStore, known: u64, dir: &Path) -> anyhow::Resul
 /// # Errors
 /// The folder cannot be written, or an answer was wrong.
 pub fn measure(store: DedupStore, known: u64, dir: &Path) -> anyhow::Result<Measured> {
-    let folder = tempfile::Builder::new().prefix("url-seen-").tempdir_in(dir)?;
+    let folder = tempfile::Builder::new()
+        .prefix("url-seen-")
+        .tempdir_in(dir)?;
     let mut measured = measure_store(store, known, folder.path().join("store"))?;
     let mut leaves_ms = measure_dedup(store, known, &folder.path().join("dedup"))?;
     leaves_ms.sort_by(f64::total_cmp);
@@ -114,8 +128,18 @@ fn measure_store(store: DedupStore, size: u64, folder: PathBuf) -> anyhow::Resul
     let asks_per_s = asks as f64 / (cpu_s()? - cpu_before);
 
     let known: u64 = asker.known.iter().sum();
-    let Asker { seen, committed, waiting, wrong, longest, .. } = asker;
-    ensure!(wrong == 0 && waiting == 0, "{wrong} wrong answers, {waiting} without");
+    let Asker {
+        seen,
+        committed,
+        waiting,
+        wrong,
+        longest,
+        ..
+    } = asker;
+    ensure!(
+        wrong == 0 && waiting == 0,
+        "{wrong} wrong answers, {waiting} without"
+    );
     let per_url = |bytes: u64| bytes as f64 / known as f64;
     let memory_per_url = per_url(seen.memory_bytes() as u64);
     let resident_per_url = per_url(resident()?.saturating_sub(resident_before));
@@ -171,11 +195,21 @@ impl Opened {
         let mut merged_disk_bytes = None;
         if is_sieve {
             // Without a buffer all that was in it becomes part of the runs.
-            let mut seen = open(&seen::Settings { buffer_bytes: 0, ..settings.clone() }, committed.as_deref())?;
+            let mut seen = open(
+                &seen::Settings {
+                    buffer_bytes: 0,
+                    ..settings.clone()
+                },
+                committed.as_deref(),
+            )?;
             settle(seen.as_mut())?;
             merged_disk_bytes = Some(seen.disk_bytes());
         }
-        Ok(Opened { open_s, filters_s, merged_disk_bytes })
+        Ok(Opened {
+            open_s,
+            filters_s,
+            merged_disk_bytes,
+        })
     }
 }
 
@@ -190,7 +224,8 @@ fn settle(seen: &mut dyn SeenStore) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(committed)
 }
 
-/// Asks a store about URLs that are numbers: in each partition those below a number of its own are known.
+/// Asks a store about URLs that are numbers: in each partition those below a number of its own are
+/// known.
 struct Asker {
     seen: Box<dyn SeenStore>,
     committed: Option<Vec<u8>>,
@@ -219,7 +254,8 @@ impl Asker {
         }
     }
 
-    /// Asks about a number of URLs in batches, each of one partition and with `new` URLs that are new, and commits.
+    /// Asks about a number of URLs in batches, each of one partition and with `new` URLs that are
+    /// new, and commits.
     fn ask(&mut self, what: &'static str, urls: u64, new: u64) -> anyhow::Result<()> {
         let mut progress = Progress::new(what, urls);
         for batch in 0..urls.div_ceil(BATCH) {
@@ -237,11 +273,18 @@ impl Asker {
         for place in 0..BATCH {
             let known = &mut self.known[usize::from(partition)];
             let is_new = is_new(place, new) || *known == 0;
-            let number = if is_new { *known } else { self.dice.below(*known) };
+            let number = if is_new {
+                *known
+            } else {
+                self.dice.below(*known)
+            };
             *known += u64::from(is_new);
             let host = mix((number / URLS_OF_HOST) << 16 | u64::from(partition));
             let url = mix(host ^ number);
-            match self.seen.ask(now, partition, host, url, u64::from(is_new))? {
+            match self
+                .seen
+                .ask(now, partition, host, url, u64::from(is_new))?
+            {
                 Novelty::New => self.wrong += u64::from(!is_new),
                 Novelty::Repeated => self.wrong += u64::from(is_new),
                 Novelty::Later => self.waiting += 1,
@@ -256,9 +299,17 @@ impl Asker {
     }
 
     fn flush(&mut self, all: bool) -> anyhow::Result<()> {
-        self.seen.flush(Timestamp::ZERO + self.started.elapsed(), all, &mut self.answers)?;
+        self.seen.flush(
+            Timestamp::ZERO + self.started.elapsed(),
+            all,
+            &mut self.answers,
+        )?;
         self.waiting -= self.answers.len() as u64;
-        self.wrong += self.answers.iter().filter(|(token, new)| (*token == 1) != *new).count() as u64;
+        self.wrong += self
+            .answers
+            .iter()
+            .filter(|(token, new)| (*token == 1) != *new)
+            .count() as u64;
         self.answers.clear();
         Ok(())
     }
@@ -271,8 +322,9 @@ impl Asker {
     }
 }
 
-/// Returns how long each new URL stays in dedup, in milliseconds, when batches arrive at a steady rate. Dedup is driven as
-/// the stage loop drives it: each message is decoded, and what a step makes is committed to a store on disk.
+/// Returns how long each new URL stays in dedup, in milliseconds, when batches arrive at a steady
+/// rate. Dedup is driven as the stage loop drives it: each message is decoded, and what a step
+/// makes is committed to a store on disk.
 fn measure_dedup(store: DedupStore, size: u64, folder: &Path) -> anyhow::Result<Vec<f64>> {
     let pipeline = pipeline(store, &[])?;
     let mut process = Process::open(&pipeline, folder)?;
@@ -280,8 +332,10 @@ fn measure_dedup(store: DedupStore, size: u64, folder: &Path) -> anyhow::Result<
     let mut progress = Progress::new("filling dedup", size);
     for batch in 0..size.div_ceil(BATCH) {
         let urls = web.batch(batch, BATCH).0;
-        process
-            .step(Event::Message { ticket: Ticket(batch), input: Dedup::decode(Edge::UrlsSplit, &encode(&urls))? })?;
+        process.step(Event::Message {
+            ticket: Ticket(batch),
+            input: Dedup::decode(Edge::UrlsSplit, &encode(&urls))?,
+        })?;
         process.left.clear();
         progress.tell(batch * BATCH);
     }
@@ -293,7 +347,10 @@ fn measure_dedup(store: DedupStore, size: u64, folder: &Path) -> anyhow::Result<
     let every = Duration::from_nanos(BATCH * 1_000_000_000 / OFFERED_PER_S);
     let mut arrivals: HashMap<String, Duration> = HashMap::new();
     let mut payloads = Vec::new();
-    for (batch, at) in (0..).map(|n| (n, every * n)).take_while(|(_, at)| *at < OFFERED_FOR) {
+    for (batch, at) in (0..)
+        .map(|n| (n, every * n))
+        .take_while(|(_, at)| *at < OFFERED_FOR)
+    {
         let (urls, new) = web.batch(u64::from(batch), NEW_OF_BATCH);
         arrivals.extend(new.into_iter().map(|url| (url, at)));
         payloads.push((at, encode(&urls)));
@@ -301,7 +358,10 @@ fn measure_dedup(store: DedupStore, size: u64, folder: &Path) -> anyhow::Result<
     let began = process.started.elapsed();
     for (ticket, (at, payload)) in (size..).zip(&payloads) {
         process.wait_until(began + *at)?;
-        process.step(Event::Message { ticket: Ticket(ticket), input: Dedup::decode(Edge::UrlsSplit, payload)? })?;
+        process.step(Event::Message {
+            ticket: Ticket(ticket),
+            input: Dedup::decode(Edge::UrlsSplit, payload)?,
+        })?;
     }
     process.step(Event::Drain)?;
     while process.core.wake_at().is_some() {
@@ -311,11 +371,17 @@ fn measure_dedup(store: DedupStore, size: u64, folder: &Path) -> anyhow::Result<
     let mut leaves_ms = Vec::new();
     for (at, payload) in &process.left {
         for url in decode::<NewUrls>(payload)?.urls.iter() {
-            let arrived = arrivals.remove(url).with_context(|| format!("{url} is new, and should not be"))?;
+            let arrived = arrivals
+                .remove(url)
+                .with_context(|| format!("{url} is new, and should not be"))?;
             leaves_ms.push((*at - began - arrived).as_secs_f64() * 1e3);
         }
     }
-    ensure!(arrivals.is_empty(), "{} URLs were never new", arrivals.len());
+    ensure!(
+        arrivals.is_empty(),
+        "{} URLs were never new",
+        arrivals.len()
+    );
     Ok(leaves_ms)
 }
 
@@ -339,23 +405,45 @@ impl Process {
             cache_bytes: dedup.store_cache_bytes,
             durability: pipeline.durability,
         };
-        let tables: Vec<_> = TABLES.iter().map(|(table, _)| *table).chain([OUTBOX]).collect();
+        let tables: Vec<_> = TABLES
+            .iter()
+            .map(|(table, _)| *table)
+            .chain([OUTBOX])
+            .collect();
         let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &tables, options)?);
         let cache = open_url_cache("stages.dedup.cache", &dedup.cache)?;
         let partitions: Vec<u16> = (0..PARTITIONS).collect();
         let settings = Settings::from(pipeline);
-        let seen = MovingKeys::open(&settings.seen, store.as_ref(), folder.join("seen"), &partitions)?;
+        let seen = MovingKeys::open(
+            &settings.seen,
+            store.as_ref(),
+            folder.join("seen"),
+            &partitions,
+        )?;
         let core = Dedup::open(&settings, cache, &partitions, store.clone(), seen)?;
-        let (started, left, outbox, next_output) = (Instant::now(), Vec::new(), Vec::new(), 0);
-        Ok(Process { core, store, started, left, outbox, next_output })
+        let started = Instant::now();
+        let left = Vec::new();
+        let outbox = Vec::new();
+        let next_output = 0;
+        Ok(Process {
+            core,
+            store,
+            started,
+            left,
+            outbox,
+            next_output,
+        })
     }
 
     /// One step and its commit, with the outbox; what was in it is stored by now.
     fn step(&mut self, event: Event<dedup::dedup::Input, Infallible>) -> anyhow::Result<()> {
         let mut out = Output::default();
-        self.core.step(Timestamp::ZERO + self.started.elapsed(), event, &mut out)?;
+        self.core
+            .step(Timestamp::ZERO + self.started.elapsed(), event, &mut out)?;
         let mut changes: Changes = out.changes;
-        self.outbox.drain(..).for_each(|key| changes.remove(OUTBOX, key));
+        self.outbox
+            .drain(..)
+            .for_each(|key| changes.remove(OUTBOX, key));
         for publish in &out.publishes {
             let key = self.next_output.to_be_bytes();
             changes.put(OUTBOX, key, publish.payload.to_vec());
@@ -366,7 +454,11 @@ impl Process {
             self.store.commit(&changes)?;
         }
         let at = self.started.elapsed();
-        self.left.extend(out.publishes.into_iter().map(|publish| (at, publish.payload.to_vec())));
+        self.left.extend(
+            out.publishes
+                .into_iter()
+                .map(|publish| (at, publish.payload.to_vec())),
+        );
         Ok(())
     }
 
@@ -374,7 +466,10 @@ impl Process {
     fn wait_until(&mut self, end: Duration) -> anyhow::Result<()> {
         loop {
             let now = self.started.elapsed();
-            let wake_at = self.core.wake_at().map(|at| Duration::from_micros(at.as_micros()));
+            let wake_at = self
+                .core
+                .wake_at()
+                .map(|at| Duration::from_micros(at.as_micros()));
             match wake_at.filter(|at| *at <= end) {
                 _ if end <= now => return Ok(()),
                 Some(at) if at <= now => self.step(Event::Wake)?,
@@ -400,22 +495,43 @@ impl Web {
         self.hosts.resize(usize::from(PARTITIONS), Vec::new());
         self.given.resize(usize::from(PARTITIONS), 0);
         let of = (number % u64::from(PARTITIONS)) as usize;
-        let (mut urls, mut news) = (Vec::new(), Vec::new());
+        let mut urls = Vec::new();
+        let mut news = Vec::new();
         for place in 0..BATCH {
             let given = self.given[of];
             let is_new = is_new(place, new) || given == 0;
-            let url = if is_new { given } else { self.dice.below(given) };
-            let url = format!("http://{}/{url}", self.host(of, (url / URLS_OF_HOST) as usize));
+            let url = if is_new {
+                given
+            } else {
+                self.dice.below(given)
+            };
+            let url = format!(
+                "http://{}/{url}",
+                self.host(of, (url / URLS_OF_HOST) as usize)
+            );
             if is_new {
                 self.given[of] += 1;
                 news.push(url.clone());
             }
             urls.push(url);
         }
-        let origin = Origin { page: "http://a.test/".into(), topic: "t".into(), depth: 1, ..Origin::default() };
+        let origin = Origin {
+            page: "http://a.test/".into(),
+            topic: "t".into(),
+            depth: 1,
+            ..Origin::default()
+        };
         let origin_of = vec![0; urls.len()];
         let urls = urls.iter().map(String::as_str).collect();
-        (SplitUrls { origins: vec![origin], urls, origin_of, ..SplitUrls::default() }, news)
+        (
+            SplitUrls {
+                origins: vec![origin],
+                urls,
+                origin_of,
+                ..SplitUrls::default()
+            },
+            news,
+        )
     }
 
     fn host(&mut self, of: usize, place: usize) -> String {
@@ -445,7 +561,11 @@ fn pipeline(store: DedupStore, set: &[&str]) -> anyhow::Result<Pipeline> {
         "network.user_agent='rhumb/0 (+https://example.org/bench)'".to_owned(),
     ];
     all.extend(set.iter().map(|assignment| (*assignment).to_owned()));
-    Ok(Layers { file: None, set: all }.load_with(std::iter::empty())?)
+    Ok(Layers {
+        file: None,
+        set: all,
+    }
+    .load_with(std::iter::empty())?)
 }
 
 fn name(store: DedupStore) -> &'static str {

@@ -1,8 +1,9 @@
-//! What a page costs: the pipeline in turn with a loop in one process, over the same pages in the same run.
+//! What a page costs: the pipeline in turn with a loop in one process, over the same pages in the
+//! same run.
 //!
-//! CPU time decides, not wall time: the web shares the machine with what is measured. Medians are shown. The web runs on a
-//! thread of this process and is not counted; the loop and the pipeline are processes of their own, counted whole (the
-//! supervising `rhumb` too) when they have ended.
+//! CPU time decides, not wall time: the web shares the machine with what is measured. Medians are
+//! shown. The web runs on a thread of this process and is not counted; the loop and the pipeline
+//! are processes of their own, counted whole (the supervising `rhumb` too) when they have ended.
 
 use anyhow::ensure;
 use clap::Parser;
@@ -27,11 +28,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
-    /// Another build, the folder of its programs: it takes turns with this one, wget2 where that is installed, and the loop
-    /// in one process
+    /// Another build, the folder of its programs: it takes turns with this one, wget2 where that is
+    /// installed, and the loop in one process
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Overrides a key of the other build's configuration, or of this one in turn with how it is without; repeatable
+    /// Overrides a key of the other build's configuration, or of this one in turn with how it is
+    /// without; repeatable
     #[arg(long, value_name = "KEY.PATH=VALUE")]
     against_set: Vec<String>,
     /// The web that is crawled
@@ -55,7 +57,8 @@ struct Cli {
     /// Overrides a key of the crawl's configuration; repeatable
     #[arg(long, value_name = "KEY.PATH=VALUE")]
     set: Vec<String>,
-    /// The figures by which the cost of a page is judged, on the raw, the wide and the modern web, instead
+    /// The figures by which the cost of a page is judged, on the raw, the wide and the modern web,
+    /// instead
     #[arg(long, conflicts_with_all = ["against", "against_set", "web", "hosts", "pages", "request_cap"])]
     figures: bool,
     /// Throughput of one and of four fetchers of 64 connections on 300 slow hosts, instead
@@ -64,18 +67,20 @@ struct Cli {
     /// The crawl alone with 8, 64 and 256 partitions, instead
     #[arg(long, conflicts_with = "scaling")]
     partitions_sweep: bool,
-    /// A DNS server that takes MS milliseconds (300 without) beside one that answers at once, 500 hosts of 120 pages,
-    /// after the first seconds of a crawl, instead
+    /// A DNS server that takes MS milliseconds (300 without) beside one that answers at once, 500
+    /// hosts of 120 pages, after the first seconds of a crawl, instead
     #[arg(long, value_name = "MS", num_args = 0..=1, default_missing_value = "300")]
     slow_dns: Option<u64>,
-    /// How soon crawls with these policies of the scheduler, each with a quality and other keys, come to the pages that matter,
-    /// such as `--order breadth-first capacity:flow`, by PageRank and the order of requests, instead
+    /// How soon crawls with these policies of the scheduler, each with a quality and other keys,
+    /// come to the pages that matter, such as `--order breadth-first capacity:flow`, by PageRank
+    /// and the order of requests, instead
     #[arg(long, value_name = "POLICY[:QUALITY][,KEY.PATH=VALUE]...", num_args = 1..)]
     order: Option<Vec<Policy>>,
     /// Lookups a second of the URL cache, by policy, instead
     #[arg(long)]
     url_cache: bool,
-    /// Speed, memory, disk and latency of the URL-seen stores with N URLs known (1e6 and 1e7 without N), instead
+    /// Speed, memory, disk and latency of the URL-seen stores with N URLs known (1e6 and 1e7
+    /// without N), instead
     #[arg(long, value_name = "N", num_args = 0..)]
     url_seen: Option<Vec<f64>>,
     /// With --url-seen: this store alone
@@ -87,26 +92,35 @@ struct Cli {
     /// With --frontier: URLs that wait at each server, rounded up to a multiple of 4
     #[arg(long, value_name = "N", requires = "frontier", default_value_t = 20, value_parser = clap::value_parser!(u32).range(4..))]
     urls_each: u32,
-    /// With --frontier: by this policy alone, instead of breadth-first:zipf, capacity:zipf and capacity:links
-    #[arg(long, value_name = "POLICY[:QUALITY][,KEY.PATH=VALUE]...", requires = "frontier")]
+    /// With --frontier: by this policy alone, instead of breadth-first:zipf, capacity:zipf and
+    /// capacity:links
+    #[arg(
+        long,
+        value_name = "POLICY[:QUALITY][,KEY.PATH=VALUE]...",
+        requires = "frontier"
+    )]
     by: Option<Policy>,
-    /// How long a partition with N known and N waiting URLs takes to move while a crawl runs (1e7 and 2e6 without N), instead
+    /// How long a partition with N known and N waiting URLs takes to move while a crawl runs (1e7
+    /// and 2e6 without N), instead
     #[arg(long, value_name = "N", num_args = 0..=2)]
     moves: Option<Vec<f64>>,
-    /// How long a checkpoint of N known and N waiting URLs takes, and its restore (1e7 and 2e6 without N), instead
+    /// How long a checkpoint of N known and N waiting URLs takes, and its restore (1e7 and 2e6
+    /// without N), instead
     #[arg(long, value_name = "N", num_args = 0..=2)]
     checkpoint: Option<Vec<f64>>,
-    /// The commit of a range that made a page dearer, by builds of commits in turn, instead; --rounds are those of each pair
+    /// The commit of a range that made a page dearer, by builds of commits in turn, instead;
+    /// --rounds are those of each pair
     #[arg(long, value_name = "GOOD..BAD")]
     bisect: Option<String>,
-    /// With --url-seen and --frontier: where the stores are made; the directory for temporary files. With --bisect: where
-    /// builds are made and kept; target/bisect
+    /// With --url-seen and --frontier: where the stores are made; the directory for temporary
+    /// files. With --bisect: where builds are made and kept; target/bisect
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// As JSON
     #[arg(long)]
     json: bool,
-    /// Fetch the URLs on standard input in this process and say what that cost: the loop to compare with
+    /// Fetch the URLs on standard input in this process and say what that cost: the loop to compare
+    /// with
     #[arg(long, hide = true)]
     known_urls: bool,
 }
@@ -121,8 +135,12 @@ fn main() -> anyhow::Result<ExitCode> {
             if cli.json {
                 println!("{}", serde_json::to_string(&speed)?);
             } else {
-                let (policy, millions) = (speed.policy, speed.lookups_per_s / 1e6);
-                println!("{policy:<8} {millions:>6.1} million lookups/s  {:.1} % hits", speed.hit_rate * 100.0);
+                let policy = speed.policy;
+                let millions = speed.lookups_per_s / 1e6;
+                println!(
+                    "{policy:<8} {millions:>6.1} million lookups/s  {:.1} % hits",
+                    speed.hit_rate * 100.0
+                );
             }
         }
     } else if let Some(range) = &cli.bisect {
@@ -158,15 +176,23 @@ fn take_turns(cli: &Cli, partitions: u16, contenders: &[Contender]) -> anyhow::R
     let profile = cli.web.profile(cli.hosts, cli.pages, cli.request_cap);
     let mut set = cli.set.clone();
     set.push(format!("partitions={partitions}"));
-    let table = Table::new(contenders, turns::take_turns(contenders, &profile, &set, cli.rounds)?);
-    let (web, hosts, rounds) = (cli.web.name(), profile.hosts, cli.rounds);
+    let table = Table::new(
+        contenders,
+        turns::take_turns(contenders, &profile, &set, cli.rounds)?,
+    );
+    let web = cli.web.name();
+    let hosts = profile.hosts;
+    let rounds = cli.rounds;
     if cli.json {
         println!(
             "{}",
             json!({ "web": web, "hosts": hosts, "rounds": rounds, "partitions": partitions, "table": table })
         );
     } else {
-        println!("{web} web of {hosts} hosts, {partitions} partitions; medians of {rounds} rounds in turn");
+        println!(
+            "{web} web of {hosts} hosts, {partitions} partitions; medians of {rounds} rounds in \
+             turn"
+        );
         print!("{table}");
     }
     Ok(())
@@ -180,7 +206,12 @@ fn figures(cli: &Cli) -> anyhow::Result<()> {
         return Ok(());
     }
     for Figure { of, spread } in figures {
-        let Spread { median, lower, upper, pairs } = spread;
+        let Spread {
+            median,
+            lower,
+            upper,
+            pairs,
+        } = spread;
         println!("{median:>8.2} ({lower:.2} to {upper:.2}, {pairs} rounds)  {of}");
     }
     Ok(())
@@ -194,33 +225,61 @@ fn order(cli: &Cli, policies: &[Policy]) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string(&compared)?);
         return Ok(());
     }
-    let (web, hosts, rounds) = (cli.web.name(), profile.hosts, cli.rounds);
+    let web = cli.web.name();
+    let hosts = profile.hosts;
+    let rounds = cli.rounds;
     println!("{web} web of {hosts} hosts; medians of {rounds} rounds in turn");
     println!(
-        "each host a page a round: {:.4} in order of discovery (0 %), {:.4} in the best order (100 %)",
+        "each host a page a round: {:.4} in order of discovery (0 %), {:.4} in the best order (100 \
+         %)",
         compared.discovery, compared.best
     );
-    println!("{:<32} {:>7} {:>7} {:>8} {:>11}", "policy", "area", "way", "pages/s", "CPU ms/page");
-    for Measured { policy, area, way, pages_per_s, cpu_ms_per_page } in compared.measured {
+    println!(
+        "{:<32} {:>7} {:>7} {:>8} {:>11}",
+        "policy", "area", "way", "pages/s", "CPU ms/page"
+    );
+    for Measured {
+        policy,
+        area,
+        way,
+        pages_per_s,
+        cpu_ms_per_page,
+    } in compared.measured
+    {
         let percent = way * 100.0;
-        println!("{policy:<32} {area:>7.4} {percent:>5.0} % {pages_per_s:>8.0} {cpu_ms_per_page:>11.3}");
+        println!(
+            "{policy:<32} {area:>7.4} {percent:>5.0} % {pages_per_s:>8.0} {cpu_ms_per_page:>11.3}"
+        );
     }
     Ok(())
 }
 
 fn bisect(cli: &Cli, range: &str) -> anyhow::Result<()> {
     ensure!(cli.rounds > 0, "--rounds must be at least 1");
-    let dir = cli.dir.clone().unwrap_or_else(|| PathBuf::from("target/bisect"));
+    let dir = cli
+        .dir
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("target/bisect"));
     let way = Way {
         profile: &cli.web.profile(cli.hosts, cli.pages, cli.request_cap),
         set: &cli.set,
         rounds: cli.rounds,
         dir: &dir,
     };
-    let Found { commit, ratio, before, last } = bench::bisect::bisect(range, &way)?;
+    let Found {
+        commit,
+        ratio,
+        before,
+        last,
+    } = bench::bisect::bisect(range, &way)?;
     match cli.json {
-        true => println!("{}", json!({ "commit": commit, "ratio": ratio, "before": before, "last": last })),
-        false => println!("{commit}: {ratio:.2} times the first, {before:.2} before it, {last:.2} in the end"),
+        true => println!(
+            "{}",
+            json!({ "commit": commit, "ratio": ratio, "before": before, "last": last })
+        ),
+        false => println!(
+            "{commit}: {ratio:.2} times the first, {before:.2} before it, {last:.2} in the end"
+        ),
     }
     Ok(())
 }
@@ -230,7 +289,9 @@ fn contenders(cli: &Cli) -> anyhow::Result<Vec<Contender>> {
     let mut contenders = vec![Contender::this()];
     match &cli.against {
         Some(programs) => contenders.push(Contender::other(programs, &cli.against_set)?),
-        None if !cli.against_set.is_empty() => contenders.push(Contender::this_with(&cli.against_set)),
+        None if !cli.against_set.is_empty() => {
+            contenders.push(Contender::this_with(&cli.against_set))
+        }
         None => {}
     }
     if contenders.len() > 1 {
@@ -250,7 +311,9 @@ fn checkpoint(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
         [known, waiting, ..] => (known, waiting),
     };
     ensure!(
-        [known, waiting].iter().all(|urls| (1e3..=1e9).contains(urls)),
+        [known, waiting]
+            .iter()
+            .all(|urls| (1e3..=1e9).contains(urls)),
         "--checkpoint takes numbers from 1e3 to 1e9"
     );
     let measured = bench::checkpoints::measure(known as u64, waiting as u64, &cli.set)?;
@@ -264,17 +327,32 @@ fn moves(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
         [known] => (known, known / 5.0),
         [known, waiting, ..] => (known, waiting),
     };
-    ensure!([known, waiting].iter().all(|urls| (1e3..=1e9).contains(urls)), "--moves takes numbers from 1e3 to 1e9");
-    let bench::moves::MovesAndSplit { moves, split_s } = bench::moves::measure(known as u64, waiting as u64, &cli.set)?;
+    ensure!(
+        [known, waiting]
+            .iter()
+            .all(|urls| (1e3..=1e9).contains(urls)),
+        "--moves takes numbers from 1e3 to 1e9"
+    );
+    let bench::moves::MovesAndSplit { moves, split_s } =
+        bench::moves::measure(known as u64, waiting as u64, &cli.set)?;
     for measured in moves {
         if cli.json {
             println!("{}", serde_json::to_string(&measured)?);
             continue;
         }
-        let bench::moves::Measured { stage, urls, moved_s, stood_still_s, copied_bytes, changed_bytes, .. } = &measured;
+        let bench::moves::Measured {
+            stage,
+            urls,
+            moved_s,
+            stood_still_s,
+            copied_bytes,
+            changed_bytes,
+            ..
+        } = &measured;
         println!(
-            "{stage:<10} {urls} URLs: moved in {moved_s:.1} s, stood still for {stood_still_s:.2} s; copy {:.1} MB ({:.1} s \
-             of work, {:.1} s of the receiver), changes {:.2} MB; {:.0} pages/s meanwhile, {:.0} before",
+            "{stage:<10} {urls} URLs: moved in {moved_s:.1} s, stood still for {stood_still_s:.2} \
+             s; copy {:.1} MB ({:.1} s of work, {:.1} s of the receiver), changes {:.2} MB; {:.0} \
+             pages/s meanwhile, {:.0} before",
             *copied_bytes as f64 / 1e6,
             measured.sender_worked_s,
             measured.receiver_worked_s,
@@ -291,7 +369,10 @@ fn moves(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
 }
 
 fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
-    ensure!((1e4..=1e8).contains(&servers), "--frontier takes a number from 1e4 to 1e8");
+    ensure!(
+        (1e4..=1e8).contains(&servers),
+        "--frontier takes a number from 1e4 to 1e8"
+    );
     let dir = cli.dir.clone().unwrap_or_else(std::env::temp_dir);
     let policies = match &cli.by {
         Some(policy) => vec![policy.clone()],
@@ -300,12 +381,20 @@ fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
             .into_iter()
             .collect::<Result<_, _>>()?,
     };
-    let (servers, urls_each) = (servers as usize, cli.urls_each as usize);
+    let servers = servers as usize;
+    let urls_each = cli.urls_each as usize;
     if cli.json {
         for policy in policies {
             // Alone it is measured in this process.
-            let measure = if cli.by.is_some() { frontier::measure } else { frontier::measure_apart };
-            println!("{}", serde_json::to_string(&measure(&policy, servers, urls_each, &dir)?)?);
+            let measure = if cli.by.is_some() {
+                frontier::measure
+            } else {
+                frontier::measure_apart
+            };
+            println!(
+                "{}",
+                serde_json::to_string(&measure(&policy, servers, urls_each, &dir)?)?
+            );
         }
         return Ok(());
     }
@@ -333,7 +422,8 @@ fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
 
 fn print_frontier(measured: &frontier::Measured) {
     println!(
-        "{:<18} {:>8} {:>9} {:>11.0} {:>8.0} {:>7.3} {:>6.2} {:>9.0} {:>10.0} {:>9} {:>9.0} {:>6.0} MB {:>9.1}",
+        "{:<18} {:>8} {:>9} {:>11.0} {:>8.0} {:>7.3} {:>6.2} {:>9.0} {:>10.0} {:>9} {:>9.0} \
+         {:>6.0} MB {:>9.1}",
         measured.policy,
         measured.servers,
         measured.urls,
@@ -343,7 +433,9 @@ fn print_frontier(measured: &frontier::Measured) {
         measured.open_s,
         measured.filled_per_s,
         measured.dropped_per_s,
-        measured.lifted_per_s.map_or("-".to_owned(), |number| format!("{number:.0}")),
+        measured
+            .lifted_per_s
+            .map_or("-".to_owned(), |number| format!("{number:.0}")),
         measured.memory_per_server,
         measured.resident / 1e6,
         measured.disk_per_url
@@ -351,7 +443,10 @@ fn print_frontier(measured: &frontier::Measured) {
 }
 
 fn url_seen(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {
-    ensure!(sizes.iter().all(|size| (1e4..=1e10).contains(size)), "--url-seen takes numbers from 1e4 to 1e10");
+    ensure!(
+        sizes.iter().all(|size| (1e4..=1e10).contains(size)),
+        "--url-seen takes numbers from 1e4 to 1e10"
+    );
     let sizes = if sizes.is_empty() { &[1e6, 1e7] } else { sizes };
     let dir = cli.dir.clone().unwrap_or_else(std::env::temp_dir);
     let stores: &[DedupStore] = match cli.store.as_deref() {
@@ -360,15 +455,33 @@ fn url_seen(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {
         None => &[DedupStore::Disk, DedupStore::Memory],
     };
     if cli.json {
-        for (&store, &size) in stores.iter().flat_map(|store| sizes.iter().map(move |size| (store, size))) {
-            println!("{}", serde_json::to_string(&url_seen::measure(store, size as u64, &dir)?)?);
+        for (&store, &size) in stores
+            .iter()
+            .flat_map(|store| sizes.iter().map(move |size| (store, size)))
+        {
+            println!(
+                "{}",
+                serde_json::to_string(&url_seen::measure(store, size as u64, &dir)?)?
+            );
         }
         return Ok(());
     }
-    println!("{:<7} {:>9} {:>8} {:>6}  bytes per URL", "", "", "million", "time");
+    println!(
+        "{:<7} {:>9} {:>8} {:>6}  bytes per URL",
+        "", "", "million", "time"
+    );
     println!(
         "{:<7} {:>9} {:>8} {:>6} {:>7} {:>9} {:>7} {:>7} {:>7} {:>8}  new URLs leave after",
-        "store", "known", "asks/s", "growth", "memory", "resident", "disk", "merged", "open s", "filled s"
+        "store",
+        "known",
+        "asks/s",
+        "growth",
+        "memory",
+        "resident",
+        "disk",
+        "merged",
+        "open s",
+        "filled s"
     );
     for &store in stores {
         let mut first = None;
@@ -386,9 +499,11 @@ fn url_seen(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {
 }
 
 fn print_url_seen(measured: &url_seen::Measured, growth: f64) {
-    let or_none = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
+    let or_none =
+        |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
     println!(
-        "{:<7} {:>9} {:>8.2} {growth:>6.2} {:>7.2} {:>9.2} {:>7.2} {:>7} {:>7.2} {:>8}  {:.2} ms, 99 % within {:.1} ms",
+        "{:<7} {:>9} {:>8.2} {growth:>6.2} {:>7.2} {:>9.2} {:>7.2} {:>7} {:>7.2} {:>8}  {:.2} ms, \
+         99 % within {:.1} ms",
         measured.store,
         measured.known,
         measured.asks_per_s / 1e6,
@@ -406,29 +521,56 @@ fn print_url_seen(measured: &url_seen::Measured, growth: f64) {
 fn slow_dns(cli: &Cli, latency_ms: u64) -> anyhow::Result<()> {
     ensure!(cli.rounds > 0, "--rounds must be at least 1");
     let round = |dns_latency_ms| {
-        let profile = Profile { hosts: 500, pages_per_host: PagesPerHost::Exactly(120), ..Profile::raw() };
-        slow_dns::measure(&World::alone(Profile { dns_latency_ms, ..profile }), &cli.set)
+        let profile = Profile {
+            hosts: 500,
+            pages_per_host: PagesPerHost::Exactly(120),
+            ..Profile::raw()
+        };
+        slow_dns::measure(
+            &World::alone(Profile {
+                dns_latency_ms,
+                ..profile
+            }),
+            &cli.set,
+        )
     };
-    let (mut instant, mut slow) = (Vec::new(), Vec::new());
+    let mut instant = Vec::new();
+    let mut slow = Vec::new();
     for _ in 0..cli.rounds {
         instant.push(round(0)?);
         slow.push(round(latency_ms)?);
     }
     let of = |number: fn(&Steady) -> f64| {
-        let [instant, slow] = [&instant, &slow].map(|rounds| median(rounds.iter().map(number).collect()));
+        let [instant, slow] =
+            [&instant, &slow].map(|rounds| median(rounds.iter().map(number).collect()));
         (instant, slow, slow / instant)
     };
-    let (rate, cpu) = (of(|r| r.requests_per_s), of(|r| r.cpu_ms_per_request));
+    let rate = of(|r| r.requests_per_s);
+    let cpu = of(|r| r.cpu_ms_per_request);
     let whole = of(|r| r.whole_requests_per_s);
     if cli.json {
-        println!("{}", json!({ "latency_ms": latency_ms, "instant": instant, "slow": slow }));
+        println!(
+            "{}",
+            json!({ "latency_ms": latency_ms, "instant": instant, "slow": slow })
+        );
         return Ok(());
     }
-    println!("500 hosts x 120 pages, medians of {} rounds of each, after the first seconds", cli.rounds);
-    println!("{:<24} {:>12} {:>12} {:>8}", "DNS answers", "at once", format!("after {latency_ms} ms"), "ratio");
-    for (name, (instant, slow, ratio)) in
-        [("requests/s", rate), ("CPU ms/request", cpu), ("requests/s, whole crawl", whole)]
-    {
+    println!(
+        "500 hosts x 120 pages, medians of {} rounds of each, after the first seconds",
+        cli.rounds
+    );
+    println!(
+        "{:<24} {:>12} {:>12} {:>8}",
+        "DNS answers",
+        "at once",
+        format!("after {latency_ms} ms"),
+        "ratio"
+    );
+    for (name, (instant, slow, ratio)) in [
+        ("requests/s", rate),
+        ("CPU ms/request", cpu),
+        ("requests/s, whole crawl", whole),
+    ] {
         println!("{name:<24} {instant:>12.3} {slow:>12.3} {ratio:>8.3}");
     }
     Ok(())
@@ -445,7 +587,10 @@ fn scale(cli: &Cli) -> anyhow::Result<()> {
     if cli.json {
         println!("{}", serde_json::to_string(&scaled)?);
     } else {
-        println!("300 hosts, 400 ms latency, 64 connections a fetcher, {} s windows", scaled.window_s);
+        println!(
+            "300 hosts, 400 ms latency, 64 connections a fetcher, {} s windows",
+            scaled.window_s
+        );
         println!("1 fetcher   {:.1} pages/s", scaled.one_pages_per_s);
         println!("4 fetchers  {:.1} pages/s", scaled.four_pages_per_s);
         println!("ratio       {:.2}", scaled.ratio);

@@ -1,7 +1,7 @@
 //! A further stage for the tests of faults: it gives each page a title, and dies of two.
 //!
-//! In: `pages`. Out: `titles`. At `/` of host 1 the process aborts, as it would for want of memory; at `/` of host 2 the
-//! core panics.
+//! In: `pages`. Out: `titles`. At `/` of host 1 the process aborts, as it would for want of memory;
+//! at `/` of host 2 the core panics.
 
 use rhumb_node::{AnyCore, Context, NoShell, Stage, assemble};
 use rhumb_stage::store::StoreError;
@@ -43,13 +43,24 @@ impl Core for DieOfPages {
         event: Event<Page, Infallible>,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
-        if let Event::Message { ticket, input: page } = event {
+        if let Event::Message {
+            ticket,
+            input: page,
+        } = event
+        {
             if is_first_page(&page.url, ABORTS_AT) {
                 std::process::abort();
             }
             assert!(!is_first_page(&page.url, PANICS_AT), "a page to panic at");
             self.pages += 1;
-            out.publish(Token::None, &Title { url: page.url, title: "a page".into() }, vec![ticket]);
+            out.publish(
+                Token::None,
+                &Title {
+                    url: page.url,
+                    title: "a page".into(),
+                },
+                vec![ticket],
+            );
             out.finish(ticket);
         }
         Ok(())
@@ -65,7 +76,11 @@ impl Core for DieOfPages {
 }
 
 /// What its numbers are called and mean.
-const METRICS: &[Row] = &[Row::counter("pages_total", "pages", "Pages that came and did no harm.")];
+const METRICS: &[Row] = &[Row::counter(
+    "pages_total",
+    "pages",
+    "Pages that came and did no harm.",
+)];
 
 const STAGE: Stage = Stage {
     name: "die-of-pages",

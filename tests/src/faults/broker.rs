@@ -1,6 +1,7 @@
 //! Broker: a nats-server that the suite runs and breaks, behind a proxy.
 //!
-//! In: faults. Out: the address that a crawl is given. Invariant: server and proxy have ended when the value is dropped.
+//! In: faults. Out: the address that a crawl is given. Invariant: server and proxy have ended when
+//! the value is dropped.
 
 use super::proxy::Proxy;
 use rhumb::broker::{Broker, BrokerOptions};
@@ -28,10 +29,21 @@ impl OwnBroker {
         let runtime = Runtime::new().expect("a runtime");
         let options = BrokerOptions::new(folder.join("files"));
         let broker = runtime.block_on(Broker::start(options)).expect("a broker");
-        let place = broker.url().rsplit(['/', '@']).next().unwrap_or_default().to_owned();
+        let place = broker
+            .url()
+            .rsplit(['/', '@'])
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         let proxy = Proxy::start(place.parse().expect("an address")).expect("a proxy");
         let url = broker.url().replace(&place, &proxy.address().to_string());
-        OwnBroker { runtime, broker, proxy, url, folder: folder.to_owned() }
+        OwnBroker {
+            runtime,
+            broker,
+            proxy,
+            url,
+            folder: folder.to_owned(),
+        }
     }
 
     /// The address of the proxy before it.
@@ -52,7 +64,9 @@ impl OwnBroker {
     }
 
     pub(crate) fn restart(&mut self) {
-        self.runtime.block_on(self.broker.restart()).expect("a broker that starts again");
+        self.runtime
+            .block_on(self.broker.restart())
+            .expect("a broker that starts again");
     }
 
     /// Copies its files as they are at one moment.

@@ -1,4 +1,5 @@
-//! Cluster: three nats-servers that the suite runs as one broker, and of which it kills one at a time.
+//! Cluster: three nats-servers that the suite runs as one broker, and of which it kills one at a
+//! time.
 //!
 //! Invariant: the servers have ended when the value is dropped.
 
@@ -42,17 +43,29 @@ impl Cluster {
             let folder = folder.join(number.to_string());
             fs::create_dir_all(&folder).expect("a folder");
             let config = folder.join("node.conf");
-            fs::write(&config, text_of(number, &folder, clients[number], routes)).expect("a configuration");
-            Node { port: clients[number], server: spawn(&executable, &config), config }
+            fs::write(&config, text_of(number, &folder, clients[number], routes))
+                .expect("a configuration");
+            Node {
+                port: clients[number],
+                server: spawn(&executable, &config),
+                config,
+            }
         });
-        let cluster = Cluster { nodes: nodes.collect(), executable };
+        let cluster = Cluster {
+            nodes: nodes.collect(),
+            executable,
+        };
         cluster.nodes.iter().for_each(Node::wait);
         cluster
     }
 
     /// The addresses of all.
     pub(crate) fn url(&self) -> String {
-        let urls: Vec<String> = self.nodes.iter().map(|node| format!("nats://127.0.0.1:{}", node.port)).collect();
+        let urls: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| format!("nats://127.0.0.1:{}", node.port))
+            .collect();
         urls.join(",")
     }
 
@@ -76,7 +89,11 @@ impl Node {
     fn wait(&self) {
         let end = Instant::now() + STARTS_WITHIN;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
-            assert!(Instant::now() < end, "the nats-server of {} does not answer", self.config.display());
+            assert!(
+                Instant::now() < end,
+                "the nats-server of {} does not answer",
+                self.config.display()
+            );
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -89,14 +106,26 @@ impl Drop for Cluster {
 }
 
 fn spawn(executable: &Path, config: &Path) -> Child {
-    let log = File::options().create(true).append(true).open(config.with_extension("log")).expect("a log");
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(config.with_extension("log"))
+        .expect("a log");
     let mut command = Command::new(executable);
-    command.arg("--config").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command
+        .arg("--config")
+        .arg(config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
     command.spawn().expect("a nats-server that can be started")
 }
 
 fn text_of(number: usize, folder: &Path, port: u16, routes: &[u16]) -> String {
-    let others: Vec<String> = routes.iter().map(|route| format!("\"nats://127.0.0.1:{route}\"")).collect();
+    let others: Vec<String> = routes
+        .iter()
+        .map(|route| format!("\"nats://127.0.0.1:{route}\""))
+        .collect();
     format!(
         "server_name: node-{number}\nlisten: \"127.0.0.1:{port}\"\nmax_payload: 8388608\n\
          jetstream {{ store_dir: \"{}\", max_file_store: 10GB }}\n\
@@ -111,8 +140,10 @@ fn free_ports(n: usize) -> Vec<u16> {
     let start = u64::from(std::process::id()) * 97;
     let width = u64::from(PORTS.end - PORTS.start);
     let ports = (start..start + width).map(|at| PORTS.start + (at % width) as u16);
-    let ports: Vec<u16> =
-        ports.filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()).take(n).collect();
+    let ports: Vec<u16> = ports
+        .filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .take(n)
+        .collect();
     assert_eq!(ports.len(), n, "free ports");
     ports
 }

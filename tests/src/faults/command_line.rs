@@ -1,5 +1,6 @@
-//! Command line: a command of `rhumb` for the crawl in a data directory, which is cut off, with SIGKILL, when it is no longer of
-//! use. What came of each time it was given is in its log, beside the data directory.
+//! Command line: a command of `rhumb` for the crawl in a data directory, which is cut off, with
+//! SIGKILL, when it is no longer of use. What came of each time it was given is in its log, beside
+//! the data directory.
 
 use crate::harness::binaries;
 use std::fs::File;
@@ -23,7 +24,11 @@ pub(super) struct CommandLine {
 
 impl CommandLine {
     pub(super) fn new(data: &Path, text: &str, log: &str) -> CommandLine {
-        CommandLine { data: data.to_owned(), text: text.to_owned(), log: data.with_file_name(log) }
+        CommandLine {
+            data: data.to_owned(),
+            text: text.to_owned(),
+            log: data.with_file_name(log),
+        }
     }
 
     /// Gives it once. Its exit code; none when it was cut off.
@@ -34,8 +39,15 @@ impl CommandLine {
         let mut log = File::options().create(true).append(true).open(&self.log)?;
         writeln!(log, "$ rhumb {}", self.text)?;
         let mut command = Command::new(binaries().join("rhumb"));
-        command.args(self.text.split(' ')).arg("--data").arg(&self.data).stdin(Stdio::null());
-        let mut process = command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()?;
+        command
+            .args(self.text.split(' '))
+            .arg("--data")
+            .arg(&self.data)
+            .stdin(Stdio::null());
+        let mut process = command
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?)
+            .spawn()?;
         let begun = Instant::now();
         let status = loop {
             if is_cut_off.load(Ordering::Relaxed) {

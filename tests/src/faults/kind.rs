@@ -1,5 +1,5 @@
-//! Kind: what may go wrong. A new kind is a variant here, its arm in `schedule` (upon what, for how long), in `trial` (how
-//! it begins and ends) and in `verdict` (what it may cost).
+//! Kind: what may go wrong. A new kind is a variant here, its arm in `schedule` (upon what, for how
+//! long), in `trial` (how it begins and ends) and in `verdict` (what it may cost).
 
 use clap::ValueEnum;
 
@@ -18,7 +18,8 @@ pub enum Kind {
     Disk,
     /// A stage without state gets more instances, or fewer
     Scale,
-    /// Any stages are scaled, and partitions move and split, ten times, with kills between and meanwhile
+    /// Any stages are scaled, and partitions move and split, ten times, with kills between and
+    /// meanwhile
     Scalings,
     /// A stage, or all of them, are cut off from the broker
     Cut,
@@ -47,7 +48,9 @@ pub enum Kind {
 impl Kind {
     /// Its name on the command line.
     pub fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        self.to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default()
     }
 
     /// The broker that it needs; any, if none is named.
@@ -62,10 +65,12 @@ impl Kind {
     /// Whether it may befall a crawl with this broker.
     pub(crate) fn fits(self, broker: BrokerKind) -> bool {
         let is_about_one_server = matches!(self, Kind::Broker | Kind::Disk);
-        self.broker().is_none_or(|needed| needed == broker) && !(is_about_one_server && broker == BrokerKind::Cluster)
+        self.broker().is_none_or(|needed| needed == broker)
+            && !(is_about_one_server && broker == BrokerKind::Cluster)
     }
 
-    /// A crawl meets it once at most: one refusal is enough to know of, and one operator gives orders.
+    /// A crawl meets it once at most: one refusal is enough to know of, and one operator gives
+    /// orders.
     pub(crate) fn is_met_once(self) -> bool {
         self == Kind::Scalings || self.is_an_order() || self.may_be_refused()
     }

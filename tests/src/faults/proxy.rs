@@ -1,10 +1,10 @@
 //! Proxy: a way to the broker that can be cut for some of its clients and not for others.
 //!
-//! In: connections of clients. Out: connections to the broker, with the same bytes. A client is known by the name that it
-//! connects with: `fetcher-0` is an instance of `fetcher`.
+//! In: connections of clients. Out: connections to the broker, with the same bytes. A client is
+//! known by the name that it connects with: `fetcher-0` is an instance of `fetcher`.
 //!
-//! Invariant: while a client is cut off nothing passes, in neither direction; what was sent meanwhile passes afterwards,
-//! as over a network that lost packets for a while.
+//! Invariant: while a client is cut off nothing passes, in neither direction; what was sent
+//! meanwhile passes afterwards, as over a network that lost packets for a while.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
@@ -46,7 +46,11 @@ impl Proxy {
     pub(crate) fn start(to: SocketAddr) -> io::Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared { to, state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            to,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -96,9 +100,13 @@ impl Shared {
             stream.set_nodelay(true)?;
         }
         let name = Name::default();
-        let (from_client, to_client) = (client.try_clone()?, client);
-        let (from_broker, to_broker) = (broker.try_clone()?, broker);
-        let (there, back, name_there) = (Arc::clone(self), Arc::clone(self), Arc::clone(&name));
+        let from_client = client.try_clone()?;
+        let to_client = client;
+        let from_broker = broker.try_clone()?;
+        let to_broker = broker;
+        let there = Arc::clone(self);
+        let back = Arc::clone(self);
+        let name_there = Arc::clone(&name);
         thread::spawn(move || there.pump(from_client, to_broker, &name_there, true));
         thread::spawn(move || back.pump(from_broker, to_client, &name, false));
         Ok(())
@@ -106,7 +114,8 @@ impl Shared {
 
     /// Relays in one direction until either side ends.
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, name: &Name, is_client: bool) {
-        let (mut buffer, mut head) = (vec![0; 64 << 10], Vec::new());
+        let mut buffer = vec![0; 64 << 10];
+        let mut head = Vec::new();
         while let Ok(read @ 1..) = from.read(&mut buffer) {
             if is_client && name.get().is_none() && head.len() < HEAD_BYTES_MAX {
                 head.extend_from_slice(&buffer[..read]);
@@ -138,11 +147,17 @@ impl Shared {
 
 /// The stage of a client, by the first line that it sends.
 fn stage_of(head: &[u8]) -> Option<String> {
-    let line = head.split(|byte| *byte == b'\r').next().filter(|line| line.len() < head.len())?;
-    let options: serde_json::Value = serde_json::from_slice(line.strip_prefix(b"CONNECT ")?).ok()?;
+    let line = head
+        .split(|byte| *byte == b'\r')
+        .next()
+        .filter(|line| line.len() < head.len())?;
+    let options: serde_json::Value =
+        serde_json::from_slice(line.strip_prefix(b"CONNECT ")?).ok()?;
     let name = options["name"].as_str()?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let stage = name.rsplit_once('-').filter(|(_, instance)| is_number(instance));
+    let stage = name
+        .rsplit_once('-')
+        .filter(|(_, instance)| is_number(instance));
     Some(stage.map_or(name, |(stage, _)| stage).to_owned())
 }
 
@@ -165,7 +180,9 @@ mod tests {
 
     fn client(proxy: &Proxy, name: &str) -> TcpStream {
         let mut stream = TcpStream::connect(proxy.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(300)))
+            .unwrap();
         let hello = format!("CONNECT {{\"verbose\":false,\"name\":\"{name}\"}}\r\n");
         stream.write_all(hello.as_bytes()).unwrap();
         stream.read_exact(&mut vec![0; hello.len()]).unwrap();
@@ -175,7 +192,8 @@ mod tests {
     #[test]
     fn who_is_cut_off_hears_nothing_until_the_way_is_there_again_and_the_others_notice_nothing() {
         let proxy = Proxy::start(echo()).unwrap();
-        let (mut cut, mut other) = (client(&proxy, "host-splitter-0"), client(&proxy, "fetcher-12"));
+        let mut cut = client(&proxy, "host-splitter-0");
+        let mut other = client(&proxy, "fetcher-12");
         proxy.cut("host-splitter");
         let mut answer = [0; 4];
         cut.write_all(b"PING").unwrap();

@@ -1,4 +1,5 @@
-//! Results: a file with a line of JSON for each trial. A later run of the same commit leaves out the seeds that passed.
+//! Results: a file with a line of JSON for each trial. A later run of the same commit leaves out
+//! the seeds that passed.
 
 use super::kind::Kind;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct Line {
     /// What the schedule was drawn from.
     pub seed: u64,
-    /// The commit whose programs ran; ends with `-dirty` when they were built from more than it has.
+    /// The commit whose programs ran; ends with `-dirty` when they were built from more than it
+    /// has.
     pub commit: String,
     /// Kinds of faults that the schedule was drawn from.
     pub kinds: Vec<String>,
@@ -53,15 +55,27 @@ impl Results {
             Some(read) => read?,
         };
         // A line that was cut off by a kill says nothing.
-        let earlier = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        Ok(Results { path: path.map(Path::to_owned), earlier })
+        let earlier = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        Ok(Results {
+            path: path.map(Path::to_owned),
+            earlier,
+        })
     }
 
     /// Whether an earlier run of this commit passed this seed with these kinds.
     pub fn has_passed(&self, seed: u64, commit: &str, kinds: &[Kind]) -> bool {
         let kinds: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
-        let is_it = |line: &&Line| line.seed == seed && line.commit == commit && line.kinds == kinds;
-        !commit.ends_with("-dirty") && self.earlier.iter().rfind(is_it).is_some_and(|line| line.verdict != "failed")
+        let is_it =
+            |line: &&Line| line.seed == seed && line.commit == commit && line.kinds == kinds;
+        !commit.ends_with("-dirty")
+            && self
+                .earlier
+                .iter()
+                .rfind(is_it)
+                .is_some_and(|line| line.verdict != "failed")
     }
 
     /// Adds a line.
@@ -69,7 +83,9 @@ impl Results {
     /// # Errors
     /// The file cannot be written.
     pub fn add(&self, line: &Line) -> io::Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
         let mut file = File::options().create(true).append(true).open(path)?;
         writeln!(file, "{}", serde_json::to_string(line)?)
     }
@@ -100,9 +116,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results");
         let results = Results::open(Some(&path)).unwrap();
-        for (seed, commit, verdict) in
-            [(1, "c", "passed"), (2, "c", "refused"), (3, "c", "failed"), (4, "b", "passed"), (5, "c-dirty", "passed")]
-        {
+        for (seed, commit, verdict) in [
+            (1, "c", "passed"),
+            (2, "c", "refused"),
+            (3, "c", "failed"),
+            (4, "b", "passed"),
+            (5, "c-dirty", "passed"),
+        ] {
             results.add(&line(seed, commit, verdict)).unwrap();
         }
         for (seed, verdict) in [(6, "passed"), (6, "failed"), (7, "failed"), (7, "passed")] {
@@ -110,7 +130,10 @@ mod tests {
         }
         let results = Results::open(Some(&path)).unwrap();
         let passed = |seed, commit| results.has_passed(seed, commit, &[Kind::Kill]);
-        assert_eq!([1, 2, 3, 4, 6, 7].map(|seed| passed(seed, "c")), [true, true, false, false, false, true]);
+        assert_eq!(
+            [1, 2, 3, 4, 6, 7].map(|seed| passed(seed, "c")),
+            [true, true, false, false, false, true]
+        );
         assert!(!passed(5, "c-dirty") && !results.has_passed(1, "c", &[Kind::Kill, Kind::Stop]));
     }
 }

@@ -1,8 +1,9 @@
-//! Scalings: what an operator orders of a crawl in the course of it, so that the number of instances of every stage changes,
-//! partitions move and partitions split; and what is killed between the orders and while they are carried out.
+//! Scalings: what an operator orders of a crawl in the course of it, so that the number of
+//! instances of every stage changes, partitions move and partitions split; and what is killed
+//! between the orders and while they are carried out.
 //!
-//! Invariants: the same dice give the same scalings. The last order says how many instances dedup and scheduler are to have;
-//! nothing is killed shortly before it, or later.
+//! Invariants: the same dice give the same scalings. The last order says how many instances dedup
+//! and scheduler are to have; nothing is killed shortly before it, or later.
 
 use super::kind::Kind;
 use super::schedule::{Fault, STAGES, Setting};
@@ -30,14 +31,28 @@ const AT_ONCE: usize = 4;
 
 /// Draws the orders of a crawl, and the kills, in any order.
 pub(super) fn draw(dice: &mut Dice, setting: &Setting) -> Vec<Fault> {
-    let (mut faults, mut replicas) = (Vec::new(), Replicas::of(setting));
+    let mut faults = Vec::new();
+    let mut replicas = Replicas::of(setting);
     let mut at_ms = dice.within(FIRST_MS);
     for number in 1..=SCALINGS {
-        let target = if number == SCALINGS { last(dice) } else { replicas.order(dice) };
-        faults.push(Fault { kind: Kind::Scalings, target, at_ms, lasts_ms: 0 });
+        let target = if number == SCALINGS {
+            last(dice)
+        } else {
+            replicas.order(dice)
+        };
+        faults.push(Fault {
+            kind: Kind::Scalings,
+            target,
+            at_ms,
+            lasts_ms: 0,
+        });
         let is_hasty = number < SCALINGS - 1 && dice.chance(4_000);
         let pause_ms = dice.within(if is_hasty { HASTE_MS } else { PATIENCE_MS });
-        for _ in 0..if number < SCALINGS - 1 { dice.below(3) } else { 0 } {
+        for _ in 0..if number < SCALINGS - 1 {
+            dice.below(3)
+        } else {
+            0
+        } {
             let killed_at_ms = at_ms + dice.within(0..pause_ms);
             let kill = killed(dice, setting, killed_at_ms);
             if kill.kind == Kind::Rhumb {
@@ -56,9 +71,19 @@ struct Replicas(BTreeMap<&'static str, usize>);
 
 impl Replicas {
     fn of(setting: &Setting) -> Replicas {
-        let Setting { dedups, schedulers, fetchers, archiver, .. } = *setting;
+        let Setting {
+            dedups,
+            schedulers,
+            fetchers,
+            archiver,
+            ..
+        } = *setting;
         let mut replicas: BTreeMap<&str, usize> = STAGES.map(|stage| (stage, 1)).into();
-        replicas.extend([("dedup", dedups.into()), ("scheduler", schedulers.into()), ("fetcher", fetchers.into())]);
+        replicas.extend([
+            ("dedup", dedups.into()),
+            ("scheduler", schedulers.into()),
+            ("fetcher", fetchers.into()),
+        ]);
         replicas.extend(archiver.then_some(("archiver", 1)));
         Replicas(replicas)
     }
@@ -80,10 +105,17 @@ impl Replicas {
         let mut to = BTreeMap::new();
         for _ in 0..=dice.below(3) {
             let stage = stages[dice.below(stages.len())];
-            let most = if WITH_STATE.contains(&stage) { WITH_STATE_MAX } else { STATELESS_MAX };
+            let most = if WITH_STATE.contains(&stage) {
+                WITH_STATE_MAX
+            } else {
+                STATELESS_MAX
+            };
             to.insert(stage, 1 + dice.below(most));
         }
-        let counts: Vec<String> = to.iter().map(|(stage, replicas)| format!("{stage}={replicas}")).collect();
+        let counts: Vec<String> = to
+            .iter()
+            .map(|(stage, replicas)| format!("{stage}={replicas}"))
+            .collect();
         let mut order = format!("scale {}", counts.join(" "));
         for (stage, replicas) in to {
             if WITH_STATE.contains(&stage) && replicas > 1 && dice.chance(2_000) {
@@ -97,15 +129,24 @@ impl Replicas {
 
 /// Half of the time back to one of each.
 fn last(dice: &mut Dice) -> String {
-    let most = if dice.chance(5_000) { 1 } else { WITH_STATE_MAX };
-    WITH_STATE.iter().fold("scale".to_owned(), |order, stage| format!("{order} {stage}={}", 1 + dice.below(most)))
+    let most = if dice.chance(5_000) {
+        1
+    } else {
+        WITH_STATE_MAX
+    };
+    WITH_STATE.iter().fold("scale".to_owned(), |order, stage| {
+        format!("{order} {stage}={}", 1 + dice.below(most))
+    })
 }
 
 /// Some of the partitions that the crawl begins with.
 fn partitions(dice: &mut Dice) -> String {
     let numbers = (0..=dice.below(AT_ONCE)).map(|_| dice.below(PARTITIONS));
     // None twice.
-    let numbers: Vec<String> = BTreeSet::from_iter(numbers).iter().map(usize::to_string).collect();
+    let numbers: Vec<String> = BTreeSet::from_iter(numbers)
+        .iter()
+        .map(usize::to_string)
+        .collect();
     numbers.join(" ")
 }
 
@@ -119,7 +160,12 @@ fn killed(dice: &mut Dice, setting: &Setting, at_ms: u64) -> Fault {
         1 => (Kind::Broker, "broker"),
         _ => (Kind::Kill, stages[dice.below(stages.len())]),
     };
-    Fault { kind, target: target.to_owned(), at_ms, lasts_ms: 0 }
+    Fault {
+        kind,
+        target: target.to_owned(),
+        at_ms,
+        lasts_ms: 0,
+    }
 }
 
 #[cfg(test)]
@@ -129,19 +175,47 @@ mod tests {
 
     #[test]
     fn a_crawl_gets_ten_orders_and_the_last_one_in_peace() {
-        let schedules: Vec<Schedule> = (0..200).map(|seed| Schedule::draw(seed, &[Kind::Scalings])).collect();
+        let schedules: Vec<Schedule> = (0..200)
+            .map(|seed| Schedule::draw(seed, &[Kind::Scalings]))
+            .collect();
         for schedule in &schedules {
-            let (orders, kills): (Vec<&Fault>, Vec<&Fault>) =
-                schedule.faults.iter().partition(|fault| fault.kind == Kind::Scalings);
+            let (orders, kills): (Vec<&Fault>, Vec<&Fault>) = schedule
+                .faults
+                .iter()
+                .partition(|fault| fault.kind == Kind::Scalings);
             assert_eq!(orders.len(), SCALINGS, "{schedule}");
-            let (last, one_before) = (orders[SCALINGS - 1], orders[SCALINGS - 2]);
-            assert!(last.target.starts_with("scale dedup=") && last.target.contains(" scheduler="), "{schedule}");
-            assert!(last.at_ms <= FIRST_MS.end + (SCALINGS as u64 - 1) * PATIENCE_MS.end, "{schedule}");
-            assert!(kills.iter().all(|kill| kill.at_ms < one_before.at_ms), "{schedule}");
+            let last = orders[SCALINGS - 1];
+            let one_before = orders[SCALINGS - 2];
+            assert!(
+                last.target.starts_with("scale dedup=") && last.target.contains(" scheduler="),
+                "{schedule}"
+            );
+            assert!(
+                last.at_ms <= FIRST_MS.end + (SCALINGS as u64 - 1) * PATIENCE_MS.end,
+                "{schedule}"
+            );
+            assert!(
+                kills.iter().all(|kill| kill.at_ms < one_before.at_ms),
+                "{schedule}"
+            );
         }
-        let all: Vec<&Fault> = schedules.iter().flat_map(|schedule| &schedule.faults).collect();
-        for word in ["dedup=4", "scheduler=4", "parser=3", "archiver=2", "--without", "move ", "split "] {
-            assert!(all.iter().any(|fault| fault.target.contains(word)), "{word}");
+        let all: Vec<&Fault> = schedules
+            .iter()
+            .flat_map(|schedule| &schedule.faults)
+            .collect();
+        for word in [
+            "dedup=4",
+            "scheduler=4",
+            "parser=3",
+            "archiver=2",
+            "--without",
+            "move ",
+            "split ",
+        ] {
+            assert!(
+                all.iter().any(|fault| fault.target.contains(word)),
+                "{word}"
+            );
         }
         for kind in [Kind::Kill, Kind::Rhumb, Kind::Broker] {
             assert!(all.iter().any(|fault| fault.kind == kind), "{kind:?}");

@@ -1,7 +1,8 @@
 //! Trial: one crawl of the synthetic web with all its hazards, under the faults of one schedule.
 //!
-//! Flow: the web and, in some settings, a broker are started, then the crawl; from its first request on faults begin and
-//! end at their times; from the end of the last one on `rhumb status --check` is asked until the crawl has ended.
+//! Flow: the web and, in some settings, a broker are started, then the crawl; from its first
+//! request on faults begin and end at their times; from the end of the last one on `rhumb status
+//! --check` is asked until the crawl has ended.
 
 use super::broker::{OwnBroker, signal_to};
 use super::clock::Clock;
@@ -12,7 +13,9 @@ use super::operator::{Operator, assert_even};
 use super::proxy::ALL;
 use super::schedule::{Fault, Schedule};
 use super::verdict::{self, Passed};
-use crate::harness::{CRAWL_LIMITS, Crawl, Running, World, binaries, ended_within, honest_hosts, hurried};
+use crate::harness::{
+    CRAWL_LIMITS, Crawl, Running, World, binaries, ended_within, honest_hosts, hurried,
+};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -32,7 +35,8 @@ const DELAY_WHILE_SCALED: Duration = Duration::from_millis(700);
 const RETRY_AFTER_S: u64 = 4;
 /// `stages.fetcher.renew_every`
 pub(crate) const RENEW: Duration = Duration::from_millis(500);
-/// `edges.pages.bytes_max` where a consumer stands still: the least that is allowed, so that it fills.
+/// `edges.pages.bytes_max` where a consumer stands still: the least that is allowed, so that it
+/// fills.
 const SMALL_PAGES: &str = "16MiB";
 /// Until the first request of a crawl.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
@@ -59,14 +63,22 @@ pub fn run(schedule: &Schedule) -> Passed {
     let world = World::new(Profile {
         delay_expected_ms: delay(schedule).as_millis() as u64,
         retry_after_s: RETRY_AFTER_S,
-        ..honest_hosts(if is_scaled(schedule) { PAGES_WHILE_SCALED } else { PAGES }).with_all_hazards()
+        ..honest_hosts(if is_scaled(schedule) {
+            PAGES_WHILE_SCALED
+        } else {
+            PAGES
+        })
+        .with_all_hazards()
     });
     let mut trial = Trial::start(schedule, &world, |crawl| configured(crawl, schedule));
     trial.carry_out();
     let even_after = trial.see_it_scaled();
     trial.watch_to_the_end();
     let claims = trial.hands.into_values().filter_map(Hand::claim).collect();
-    Passed { even_after, ..verdict::of(schedule, &world, trial.crawl, claims, started.elapsed()) }
+    Passed {
+        even_after,
+        ..verdict::of(schedule, &world, trial.crawl, claims, started.elapsed())
+    }
 }
 
 fn is_scaled(schedule: &Schedule) -> bool {
@@ -75,21 +87,37 @@ fn is_scaled(schedule: &Schedule) -> bool {
 
 /// `politeness.delay`
 pub(crate) fn delay(schedule: &Schedule) -> Duration {
-    if is_scaled(schedule) { DELAY_WHILE_SCALED } else { DELAY }
+    if is_scaled(schedule) {
+        DELAY_WHILE_SCALED
+    } else {
+        DELAY
+    }
 }
 
 fn configured(crawl: Crawl, schedule: &Schedule) -> Crawl {
     let setting = &schedule.setting;
     hurried(crawl)
-        .set(&format!("politeness.delay={}ms", delay(schedule).as_millis()))
+        .set(&format!(
+            "politeness.delay={}ms",
+            delay(schedule).as_millis()
+        ))
         .set(&format!("politeness.retry_after_max={RETRY_AFTER_S}s"))
         .set("stages.scheduler.retry_wait_max=4s")
-        .set(&format!("politeness.robots_lifetime={}s", setting.robots_lifetime.as_secs()))
+        .set(&format!(
+            "politeness.robots_lifetime={}s",
+            setting.robots_lifetime.as_secs()
+        ))
         .set("ownership_lease=2s")
         .set("edges.urls.found.ack_wait=5s")
         .set("edges.pages.ack_wait=5s")
-        .set(&format!("stages.scheduler.job_lease={}s", setting.job_lease.as_secs()))
-        .set(&format!("stages.fetcher.renew_every={}ms", RENEW.as_millis()))
+        .set(&format!(
+            "stages.scheduler.job_lease={}s",
+            setting.job_lease.as_secs()
+        ))
+        .set(&format!(
+            "stages.fetcher.renew_every={}ms",
+            RENEW.as_millis()
+        ))
 }
 
 /// Who runs the broker.
@@ -105,7 +133,8 @@ enum Broker {
 pub(super) struct Trial<'a> {
     schedule: &'a Schedule,
     world: &'a World,
-    /// Processes that stand still because of a fault, by its number. They go on before the crawl has to end.
+    /// Processes that stand still because of a fault, by its number. They go on before the crawl
+    /// has to end.
     under_way: BTreeMap<usize, Standstill>,
     /// Further consumers.
     guests: Vec<Guest>,
@@ -118,7 +147,8 @@ pub(super) struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// Starts what the setting of a schedule asks for, and a crawl of the web that is configured further.
+    /// Starts what the setting of a schedule asks for, and a crawl of the web that is configured
+    /// further.
     pub(super) fn start(
         schedule: &'a Schedule,
         world: &'a World,
@@ -131,32 +161,52 @@ impl<'a> Trial<'a> {
             BrokerKind::Own => Broker::Own(OwnBroker::start(&folder)),
             BrokerKind::Cluster => Broker::Cluster(Cluster::start(&folder)),
         };
-        let clock = schedule.has(Kind::Clock, None).then(|| Clock::start(&world.data().with_file_name("clock")));
+        let clock = schedule
+            .has(Kind::Clock, None)
+            .then(|| Clock::start(&world.data().with_file_name("clock")));
         let crawl = configured(world.crawl())
             .set(&format!("stages.dedup.replicas={}", setting.dedups))
             .set(&format!("stages.scheduler.replicas={}", setting.schedulers))
             .set(&format!("stages.fetcher.replicas={}", setting.fetchers))
-            .set(&format!("stages.archiver.replicas={}", u16::from(setting.archiver)));
+            .set(&format!(
+                "stages.archiver.replicas={}",
+                u16::from(setting.archiver)
+            ));
         let crawl = match &broker {
             Broker::Private => crawl,
             Broker::Own(broker) => crawl.set(&format!("broker.url={}", broker.url())),
-            Broker::Cluster(cluster) => {
-                crawl.set(&format!("broker.url='{}'", cluster.url())).set(&format!("broker.replicas={NODES}"))
-            }
+            Broker::Cluster(cluster) => crawl
+                .set(&format!("broker.url='{}'", cluster.url()))
+                .set(&format!("broker.replicas={NODES}")),
         };
         let crawl = match schedule.has(Kind::Consumer, None) {
             true => crawl.set(&format!("edges.pages.bytes_max={SMALL_PAGES}")),
             false => crawl,
         };
         let environment = clock.as_ref().map_or(Vec::new(), Clock::environment);
-        let crawl = environment.iter().fold(crawl, |crawl, (name, value)| crawl.environment(name, value)).start();
+        let crawl = environment
+            .iter()
+            .fold(crawl, |crawl, (name, value)| crawl.environment(name, value))
+            .start();
         let operator = Operator::new(crawl.data());
-        let (under_way, guests, hands) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        Trial { schedule, world, under_way, guests, hands, crawl, operator, broker, clock }
+        let under_way = BTreeMap::new();
+        let guests = Vec::new();
+        let hands = BTreeMap::new();
+        Trial {
+            schedule,
+            world,
+            under_way,
+            guests,
+            hands,
+            crawl,
+            operator,
+            broker,
+            clock,
+        }
     }
 
-    /// Lets the faults begin and end at their times. Gives the time of the first request, from which those count, by the
-    /// clock of the web.
+    /// Lets the faults begin and end at their times. Gives the time of the first request, from
+    /// which those count, by the clock of the web.
     pub(super) fn carry_out(&mut self) -> Duration {
         let first = Instant::now();
         while self.world.web.contacts().is_empty() {
@@ -176,7 +226,8 @@ impl<'a> Trial<'a> {
             thread::sleep(Duration::from_millis(at_ms).saturating_sub(first.elapsed()));
             let fault = &schedule.faults[number];
             match begins {
-                // A crawl that is over is no longer hurt, but it must not be over before it was scaled.
+                // A crawl that is over is no longer hurt, but it must not be over before it was
+                // scaled.
                 true if self.crawl.has_ended() => {
                     assert!(
                         fault.kind != Kind::Scalings,
@@ -188,7 +239,13 @@ impl<'a> Trial<'a> {
                 false => self.end(number, fault),
             }
         }
-        self.world.web.contacts().iter().map(|contact| contact.at).min().unwrap_or_default()
+        self.world
+            .web
+            .contacts()
+            .iter()
+            .map(|contact| contact.at)
+            .min()
+            .unwrap_or_default()
     }
 
     pub(super) fn has_ended(&mut self) -> bool {
@@ -217,7 +274,11 @@ impl<'a> Trial<'a> {
             }
             Kind::Broker => match &mut self.broker {
                 Broker::Own(broker) => broker.kill(),
-                _ => self.crawl.pids("broker").into_iter().for_each(|pid| signal_to(pid, Signal::KILL)),
+                _ => self
+                    .crawl
+                    .pids("broker")
+                    .into_iter()
+                    .for_each(|pid| signal_to(pid, Signal::KILL)),
             },
             Kind::Rhumb => self.start_again(),
             Kind::Scale => self.scale(&fault.target, 3),
@@ -225,17 +286,31 @@ impl<'a> Trial<'a> {
             Kind::Cut => self.own_broker().proxy().cut(&fault.target),
             Kind::Restore => self.own_broker().keep_copy(),
             Kind::Node => self.cluster().kill(number_of(fault)),
-            Kind::Clock => self.clock.iter().for_each(|clock| clock.step(&fault.target)),
+            Kind::Clock => self
+                .clock
+                .iter()
+                .for_each(|clock| clock.step(&fault.target)),
             Kind::Consumer => self.guests.push(Guest::start(&fault.target, &self.crawl)),
             Kind::Web => {
                 let is_silent = fault.target == "silent";
-                self.world.web.cut(Some(if is_silent { Outage::Silent } else { Outage::Broken }));
+                self.world.web.cut(Some(if is_silent {
+                    Outage::Silent
+                } else {
+                    Outage::Broken
+                }));
             }
             Kind::Names => self.world.web.silence_names(true),
             Kind::State => self.remove_state(&fault.target),
             Kind::Pause | Kind::Set | Kind::Drop => {
-                let host = fault.target.parse().ok().map(|host| self.world.web.host_name(host));
-                self.hands.insert(number, Hand::lay(fault, &self.crawl.data(), host.as_deref()));
+                let host = fault
+                    .target
+                    .parse()
+                    .ok()
+                    .map(|host| self.world.web.host_name(host));
+                self.hands.insert(
+                    number,
+                    Hand::lay(fault, &self.crawl.data(), host.as_deref()),
+                );
             }
         }
     }
@@ -254,7 +329,10 @@ impl<'a> Trial<'a> {
             Kind::Node => self.cluster().restart(number_of(fault)),
             Kind::Clock => self.clock.iter().for_each(|clock| clock.step("+0")),
             // For good.
-            Kind::Consumer => self.guests.iter().for_each(|guest| signal_to(guest.0.id(), Signal::STOP)),
+            Kind::Consumer => self
+                .guests
+                .iter()
+                .for_each(|guest| signal_to(guest.0.id(), Signal::STOP)),
             Kind::Restore if !self.crawl.has_ended() => self.restore(fault.target == ALL),
             Kind::Web => self.world.web.cut(None),
             Kind::Names => self.world.web.silence_names(false),
@@ -281,8 +359,11 @@ impl<'a> Trial<'a> {
         self.crawl.signal(Signal::KILL);
         self.crawl.exit_code(STARTS_WITHIN);
         let environment = self.clock.as_ref().map_or(Vec::new(), Clock::environment);
-        let resumed =
-            environment.iter().fold(self.world.resume(), |crawl, (name, value)| crawl.environment(name, value));
+        let resumed = environment
+            .iter()
+            .fold(self.world.resume(), |crawl, (name, value)| {
+                crawl.environment(name, value)
+            });
         self.crawl = resumed.start();
     }
 
@@ -298,8 +379,14 @@ impl<'a> Trial<'a> {
 
     fn scale(&mut self, stage: &str, replicas: u16) {
         let mut command = Command::new(binaries().join("rhumb"));
-        command.args(["scale", &format!("{stage}={replicas}"), "--data"]).arg(self.crawl.data());
-        let scaled = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        command
+            .args(["scale", &format!("{stage}={replicas}"), "--data"])
+            .arg(self.crawl.data());
+        let scaled = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
         let mut scaled = scaled.expect("rhumb can be started");
         if ended_within(&mut scaled, SCALE_AT_MOST).is_none() {
             let _ = scaled.kill();
@@ -307,7 +394,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// The broker comes back with its earlier files; unless all do at once, those that consume find it later.
+    /// The broker comes back with its earlier files; unless all do at once, those that consume find
+    /// it later.
     fn restore(&mut self, all_at_once: bool) {
         let broker = self.own_broker();
         if all_at_once {
@@ -316,7 +404,9 @@ impl<'a> Trial<'a> {
         CONSUMERS.iter().for_each(|stage| broker.proxy().cut(stage));
         broker.restore();
         thread::sleep(CONSUMERS_LATER);
-        CONSUMERS.iter().for_each(|stage| broker.proxy().heal(stage));
+        CONSUMERS
+            .iter()
+            .for_each(|stage| broker.proxy().heal(stage));
     }
 
     /// Removes the state of a stage and ends its processes, which are started again.
@@ -324,17 +414,29 @@ impl<'a> Trial<'a> {
         let folder = self.crawl.data().join(stage);
         let away = folder.with_file_name(format!("{stage}-removed"));
         if std::fs::rename(&folder, &away).is_ok() {
-            self.crawl.pids(stage).into_iter().for_each(|pid| signal_to(pid, Signal::KILL));
+            self.crawl
+                .pids(stage)
+                .into_iter()
+                .for_each(|pid| signal_to(pid, Signal::KILL));
             let _ = std::fs::remove_dir_all(&away);
         }
     }
 
-    /// Waits until the last order of the operator is carried out, if there are any, and looks at the owners of the partitions.
-    /// Gives the time that it took.
+    /// Waits until the last order of the operator is carried out, if there are any, and looks at
+    /// the owners of the partitions. Gives the time that it took.
     fn see_it_scaled(&mut self) -> Option<Duration> {
-        let order = &self.schedule.faults.iter().rfind(|fault| fault.kind == Kind::Scalings)?.target;
+        let order = &self
+            .schedule
+            .faults
+            .iter()
+            .rfind(|fault| fault.kind == Kind::Scalings)?
+            .target;
         let even_after = self.operator.finish(EVEN_WITHIN);
-        assert!(!self.crawl.has_ended(), "the crawl was too short to be scaled:\n{}", self.crawl.log());
+        assert!(
+            !self.crawl.has_ended(),
+            "the crawl was too short to be scaled:\n{}",
+            self.crawl.log()
+        );
         assert_even(&self.crawl, order);
         even_after
     }
@@ -345,9 +447,18 @@ impl<'a> Trial<'a> {
         let at_most = ENDS_WITHIN + CRAWL_LIMITS.pages_per_host * delay(self.schedule);
         while !self.crawl.has_ended() {
             let violations = self.crawl.violations();
-            assert!(violations.is_empty(), "{}:\n{}", violations.join("; "), self.crawl.log());
+            assert!(
+                violations.is_empty(),
+                "{}:\n{}",
+                violations.join("; "),
+                self.crawl.log()
+            );
             let is_late = since.elapsed() > at_most;
-            assert!(!is_late, "does not end within {at_most:?} of the last fault:\n{}", self.crawl.log());
+            assert!(
+                !is_late,
+                "does not end within {at_most:?} of the last fault:\n{}",
+                self.crawl.log()
+            );
             thread::sleep(LOOK_EVERY);
         }
     }
@@ -365,9 +476,17 @@ impl Guest {
     /// Starts one, and does not wait for it: the broker may be away.
     fn start(name: &str, crawl: &Running) -> Guest {
         let mut command = Command::new(binaries().join(name));
-        command.args(["--set", &format!("broker.url={}", crawl.handle().broker), "--config"]);
+        command.args([
+            "--set",
+            &format!("broker.url={}", crawl.handle().broker),
+            "--config",
+        ]);
         command.arg(crawl.data().join("configuration.json"));
-        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let started = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
         Guest(started.expect("a further stage can be started"))
     }
 }
@@ -389,7 +508,11 @@ struct Standstill {
 impl Standstill {
     fn whole(pid: u32) -> Standstill {
         signal_to(pid, Signal::STOP);
-        Standstill { pid, alternating: None, is_over: Arc::default() }
+        Standstill {
+            pid,
+            alternating: None,
+            is_over: Arc::default(),
+        }
     }
 
     fn half(pid: u32) -> Standstill {
@@ -403,7 +526,11 @@ impl Standstill {
                 }
             }
         });
-        Standstill { pid, alternating: Some(alternating), is_over }
+        Standstill {
+            pid,
+            alternating: Some(alternating),
+            is_over,
+        }
     }
 }
 

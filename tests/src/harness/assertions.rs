@@ -9,7 +9,12 @@ use synthetic_web::Report;
 /// When one is.
 pub fn assert_conserved(summary: &Summary) {
     let parts = summary.urls_filtered + summary.urls_repeated + summary.urls_new;
-    assert_eq!(summary.urls_found, parts, "found = filtered + repeated + new: {}", json(summary));
+    assert_eq!(
+        summary.urls_found,
+        parts,
+        "found = filtered + repeated + new: {}",
+        json(summary)
+    );
     let ended: u64 = summary.outcomes.values().sum();
     assert_eq!(summary.urls_new, ended, "new = outcomes: {}", json(summary));
     assert_eq!(summary.waiting + summary.in_flight, 0, "{}", json(summary));
@@ -21,7 +26,12 @@ pub fn assert_conserved(summary: &Summary) {
 /// When one was.
 pub fn assert_manners(report: &Report) {
     let violations = &report.violations;
-    assert_eq!((violations.robots, violations.parallel, violations.early), (0, 0, 0), "{}", json(report));
+    assert_eq!(
+        (violations.robots, violations.parallel, violations.early),
+        (0, 0, 0),
+        "{}",
+        json(report)
+    );
 }
 
 /// A value as text for the message of a failed test.

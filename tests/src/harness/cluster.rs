@@ -35,7 +35,8 @@ impl Cluster {
     pub fn start(servers: usize, user: Option<(&str, &str)>) -> Cluster {
         let folder = TempDir::new().expect("a temporary folder");
         let executable = rhumb::broker::find_or_install().expect("a nats-server");
-        let (ports, routes) = (free_ports(servers), free_ports(servers));
+        let ports = free_ports(servers);
+        let routes = free_ports(servers);
         let started = (0..servers).map(|n| {
             let config = folder.path().join(format!("{n}.conf"));
             let text = config_text(n, ports[n], &routes, user, folder.path());
@@ -48,18 +49,29 @@ impl Cluster {
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("a nats-server starts");
-            Server { port: ports[n], process }
+            Server {
+                port: ports[n],
+                process,
+            }
         });
         let servers = started.collect();
         let user = user.map(|(name, password)| (name.to_owned(), password.to_owned()));
-        let cluster = Cluster { servers, user, _folder: folder };
+        let cluster = Cluster {
+            servers,
+            user,
+            _folder: folder,
+        };
         cluster.until_ready();
         cluster
     }
 
     /// The `broker.url` of all its servers, without name and password.
     pub fn url(&self) -> String {
-        let urls: Vec<String> = self.servers.iter().map(|server| format!("nats://127.0.0.1:{}", server.port)).collect();
+        let urls: Vec<String> = self
+            .servers
+            .iter()
+            .map(|server| format!("nats://127.0.0.1:{}", server.port))
+            .collect();
         urls.join(",")
     }
 
@@ -70,9 +82,18 @@ impl Cluster {
     pub fn leader_of(&self, stream: &str) -> usize {
         let name = block_on(async {
             let jetstream = self.jetstream().await.ok()?;
-            jetstream.get_stream(stream).await.ok()?.cached_info().cluster.as_ref()?.leader.clone()
+            jetstream
+                .get_stream(stream)
+                .await
+                .ok()?
+                .cached_info()
+                .cluster
+                .as_ref()?
+                .leader
+                .clone()
         });
-        name.and_then(|name| name.strip_prefix('n')?.parse().ok()).expect("a stream of the cluster has a leader")
+        name.and_then(|name| name.strip_prefix('n')?.parse().ok())
+            .expect("a stream of the cluster has a leader")
     }
 
     /// How many servers a stream is kept on.
@@ -82,7 +103,15 @@ impl Cluster {
     pub fn replicas_of(&self, stream: &str) -> usize {
         let replicas = block_on(async {
             let jetstream = self.jetstream().await.ok()?;
-            Some(jetstream.get_stream(stream).await.ok()?.cached_info().config.num_replicas)
+            Some(
+                jetstream
+                    .get_stream(stream)
+                    .await
+                    .ok()?
+                    .cached_info()
+                    .config
+                    .num_replicas,
+            )
         });
         replicas.expect("there is such a stream")
     }
@@ -90,7 +119,13 @@ impl Cluster {
     /// The leases of the crawl `default` that somebody holds, and who does.
     pub fn leases(&self) -> BTreeMap<String, Holder> {
         let leases = block_on(async {
-            let bucket = self.jetstream().await.ok()?.get_key_value("rhumb_default_leases").await.ok()?;
+            let bucket = self
+                .jetstream()
+                .await
+                .ok()?
+                .get_key_value("rhumb_default_leases")
+                .await
+                .ok()?;
             holders(&bucket).await.ok()
         });
         leases.unwrap_or_default()
@@ -137,10 +172,16 @@ impl Cluster {
             ..Default::default()
         };
         while !block_on(async {
-            let Ok(jetstream) = self.jetstream().await else { return false };
-            jetstream.create_stream(config.clone()).await.is_ok() && jetstream.delete_stream("READY").await.is_ok()
+            let Ok(jetstream) = self.jetstream().await else {
+                return false;
+            };
+            jetstream.create_stream(config.clone()).await.is_ok()
+                && jetstream.delete_stream("READY").await.is_ok()
         }) {
-            assert!(Instant::now() < end, "the broker is not ready within {START_AT_MOST:?}");
+            assert!(
+                Instant::now() < end,
+                "the broker is not ready within {START_AT_MOST:?}"
+            );
             std::thread::sleep(POLL);
         }
     }
@@ -155,30 +196,53 @@ impl Drop for Cluster {
     }
 }
 
-fn config_text(n: usize, port: u16, routes: &[u16], user: Option<(&str, &str)>, folder: &Path) -> String {
+fn config_text(
+    n: usize,
+    port: u16,
+    routes: &[u16],
+    user: Option<(&str, &str)>,
+    folder: &Path,
+) -> String {
     let store = folder.join(format!("store-{n}"));
     let mut text = format!(
-        "server_name: n{n}\nlisten: \"127.0.0.1:{port}\"\nmax_payload: 8MB\njetstream {{ store_dir: \"{}\" }}\n",
+        "server_name: n{n}\nlisten: \"127.0.0.1:{port}\"\nmax_payload: 8MB\njetstream {{ \
+         store_dir: \"{}\" }}\n",
         store.display()
     );
     if let Some((name, password)) = user {
-        text.push_str(&format!("authorization {{ user: \"{name}\", password: \"{password}\" }}\n"));
+        text.push_str(&format!(
+            "authorization {{ user: \"{name}\", password: \"{password}\" }}\n"
+        ));
     }
     if routes.len() > 1 {
-        let all: Vec<String> = routes.iter().map(|port| format!("\"nats://127.0.0.1:{port}\"")).collect();
+        let all: Vec<String> = routes
+            .iter()
+            .map(|port| format!("\"nats://127.0.0.1:{port}\""))
+            .collect();
         let all = all.join(", ");
-        text.push_str(&format!("cluster {{ name: c, listen: \"127.0.0.1:{}\", routes: [{all}] }}\n", routes[n]));
+        text.push_str(&format!(
+            "cluster {{ name: c, listen: \"127.0.0.1:{}\", routes: [{all}] }}\n",
+            routes[n]
+        ));
     }
     text
 }
 
 /// Ports that were free a moment ago.
 pub(super) fn free_ports(count: usize) -> Vec<u16> {
-    let sockets: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-    sockets.iter().map(|socket| socket.local_addr().expect("an address").port()).collect()
+    let sockets: Vec<TcpListener> = (0..count)
+        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"))
+        .collect();
+    sockets
+        .iter()
+        .map(|socket| socket.local_addr().expect("an address").port())
+        .collect()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
 }

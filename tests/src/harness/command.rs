@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a command on a running crawl may take. A checkpoint may wait for a message that is delivered again after the
-/// `ack_wait` of its edge (30 s): its reader has begun a new life when it came.
+/// How long a command on a running crawl may take. A checkpoint may wait for a message that is
+/// delivered again after the `ack_wait` of its edge (30 s): its reader has begun a new life when it
+/// came.
 pub(super) const COMMAND_AT_MOST: Duration = Duration::from_secs(45);
 /// Time between two looks at something that is awaited.
 pub(super) const POLL: Duration = Duration::from_millis(20);
@@ -22,7 +23,8 @@ pub fn binaries() -> PathBuf {
     let folder = rhumb::binaries::folder().expect("the folder of this program");
     assert!(
         folder.join("rhumb").exists(),
-        "no rhumb in {}: run `tests/build` first (for a bench: `cargo build --release --workspace`)",
+        "no rhumb in {}: run `tests/build` first (for a bench: `cargo build --release \
+         --workspace`)",
         folder.display()
     );
     folder
@@ -44,7 +46,10 @@ pub struct Said {
 /// # Panics
 /// When it cannot be run or does not end in time.
 pub fn rhumb<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Said {
-    run(Command::new(binaries().join("rhumb")).args(arguments), COMMAND_AT_MOST)
+    run(
+        Command::new(binaries().join("rhumb")).args(arguments),
+        COMMAND_AT_MOST,
+    )
 }
 
 /// Runs a command to its end.
@@ -53,7 +58,8 @@ pub fn rhumb<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Said {
 /// When it cannot be run or does not end in time.
 pub fn run(command: &mut Command, at_most: Duration) -> Said {
     let file = || tempfile::tempfile().expect("a temporary file");
-    let (mut out, mut err) = (file(), file());
+    let mut out = file();
+    let mut err = file();
     let mut child = command
         .stdin(Stdio::null())
         .stdout(out.try_clone().expect("a file"))
@@ -67,12 +73,19 @@ pub fn run(command: &mut Command, at_most: Duration) -> Said {
     }
     let read = |file: &mut File| {
         let mut bytes = Vec::new();
-        file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("what was written can be read");
+        file.rewind()
+            .and_then(|()| file.read_to_end(&mut bytes))
+            .expect("what was written can be read");
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let (out, err) = (read(&mut out), read(&mut err));
+    let out = read(&mut out);
+    let err = read(&mut err);
     match status {
-        Some(status) => Said { code: status.code().unwrap_or(-1), out, err },
+        Some(status) => Said {
+            code: status.code().unwrap_or(-1),
+            out,
+            err,
+        },
         None => panic!("{command:?} did not end within {at_most:?}; it said:\n{out}{err}"),
     }
 }
@@ -96,15 +109,26 @@ pub fn ended_within(child: &mut Child, at_most: Duration) -> Option<ExitStatus> 
 /// # Panics
 /// When it has ended.
 pub fn signal(pid: u32, signal: Signal) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id");
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("a process id");
     kill_process(pid, signal).expect("the process runs");
 }
 
 /// A number that a process tells at `/metrics`.
 pub(super) fn metric(listen: &str, name: &str) -> u64 {
-    let text = http_get(listen.trim_start_matches("http://"), "/metrics").expect("the process answers");
-    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
-    line.rsplit(' ').next().expect("a value").parse().expect("a number")
+    let text =
+        http_get(listen.trim_start_matches("http://"), "/metrics").expect("the process answers");
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(name))
+        .unwrap_or_else(|| panic!("no {name} in {text}"));
+    line.rsplit(' ')
+        .next()
+        .expect("a value")
+        .parse()
+        .expect("a number")
 }
 
 /// The body of an answer of one that serves HTTP at an address.
@@ -117,7 +141,9 @@ pub fn http_get(address: &str, path: &str) -> std::io::Result<String> {
     stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n").as_bytes())?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    Ok(text.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned()))
+    Ok(text
+        .split_once("\r\n\r\n")
+        .map_or(String::new(), |(_, body)| body.to_owned()))
 }
 
 /// A path as an argument.

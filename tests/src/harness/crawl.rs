@@ -18,7 +18,12 @@ pub struct Crawl {
 impl Crawl {
     /// `rhumb` with a command that leaves its log, and its summary, in a folder.
     pub(super) fn new(folder: PathBuf, command: &str) -> Crawl {
-        Crawl { programs: binaries(), folder, arguments: vec![command.to_owned()], environment: Vec::new() }
+        Crawl {
+            programs: binaries(),
+            folder,
+            arguments: vec![command.to_owned()],
+            environment: Vec::new(),
+        }
     }
 
     /// With the programs of another build, which are in this folder.
@@ -44,7 +49,11 @@ impl Crawl {
     /// Adds arguments (seeds, limits).
     #[must_use]
     pub fn arguments<S: AsRef<str>>(mut self, arguments: &[S]) -> Crawl {
-        self.arguments.extend(arguments.iter().map(|argument| argument.as_ref().to_owned()));
+        self.arguments.extend(
+            arguments
+                .iter()
+                .map(|argument| argument.as_ref().to_owned()),
+        );
         self
     }
 
@@ -54,7 +63,11 @@ impl Crawl {
     /// When the program cannot be run.
     pub fn start(self) -> Running {
         let _ = std::fs::remove_file(self.folder.join("summary.json"));
-        let log = File::options().create(true).append(true).open(self.folder.join("rhumb.log")).expect("a log file");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.join("rhumb.log"))
+            .expect("a log file");
         let child = Command::new(self.programs.join("rhumb"))
             .args(&self.arguments)
             // Not where somebody works: a pipeline.yaml there would be read.

@@ -1,6 +1,8 @@
-//! Deployment: the stages of a crawl started one by one at an operator's broker, as a cluster or a person does it.
+//! Deployment: the stages of a crawl started one by one at an operator's broker, as a cluster or a
+//! person does it.
 //!
-//! In: a world and a broker. Out: processes with a log each. Invariant: they have ended when the value is dropped.
+//! In: a world and a broker. Out: processes with a log each. Invariant: they have ended when the
+//! value is dropped.
 
 use super::cluster::Cluster;
 use super::command::{COMMAND_AT_MOST, POLL, Said, binaries, ended_within, path_text, run, signal};
@@ -44,7 +46,11 @@ impl Deployment {
             "scope.follow=any".to_owned(),
             "ownership_lease=2s".to_owned(),
         ];
-        Deployment { folder, settings, processes: Vec::new() }
+        Deployment {
+            folder,
+            settings,
+            processes: Vec::new(),
+        }
     }
 
     /// Overrides a configuration key of what is started from now on.
@@ -59,7 +65,10 @@ impl Deployment {
     /// # Panics
     /// When it does not end in time.
     pub fn rhumb(&self, arguments: &[&str]) -> Said {
-        run(self.command(arguments).args(["--set", &self.settings[0]]), COMMAND_AT_MOST)
+        run(
+            self.command(arguments).args(["--set", &self.settings[0]]),
+            COMMAND_AT_MOST,
+        )
     }
 
     /// Runs `rhumb` with the configuration of the crawl.
@@ -67,7 +76,10 @@ impl Deployment {
     /// # Panics
     /// When it does not end in time.
     pub fn configured(&self, arguments: &[&str]) -> Said {
-        run(self.with_settings(&mut self.command(arguments)), COMMAND_AT_MOST)
+        run(
+            self.with_settings(&mut self.command(arguments)),
+            COMMAND_AT_MOST,
+        )
     }
 
     /// Injects URLs from standard input.
@@ -115,7 +127,10 @@ impl Deployment {
     /// # Panics
     /// When one cannot be started.
     pub fn start_stages(&mut self) {
-        for stage in StageName::ALL.into_iter().filter(|stage| !stage.row().is_optional) {
+        for stage in StageName::ALL
+            .into_iter()
+            .filter(|stage| !stage.row().is_optional)
+        {
             let instance = if stage.row().keeps_files { "0" } else { "auto" };
             self.start(stage.name(), stage.name(), &["--instance", instance]);
         }
@@ -141,11 +156,18 @@ impl Deployment {
             .stderr(file)
             .spawn()
             .expect("the program can be started");
-        self.processes.push(Deployed { name: name.to_owned(), child, log });
+        self.processes.push(Deployed {
+            name: name.to_owned(),
+            child,
+            log,
+        });
     }
 
     fn of(&mut self, name: &str) -> &mut Deployed {
-        self.processes.iter_mut().find(|process| process.name == name).expect("a process of that name")
+        self.processes
+            .iter_mut()
+            .find(|process| process.name == name)
+            .expect("a process of that name")
     }
 
     /// Its process id.
@@ -171,7 +193,11 @@ impl Deployment {
     pub fn until_said(&mut self, name: &str, words: &str, at_most: Duration) {
         let end = Instant::now() + at_most;
         while !self.log(name).contains(words) {
-            assert!(Instant::now() < end, "{name} does not say '{words}':\n{}", self.log(name));
+            assert!(
+                Instant::now() < end,
+                "{name} does not say '{words}':\n{}",
+                self.log(name)
+            );
             std::thread::sleep(POLL);
         }
     }
@@ -223,7 +249,8 @@ impl Deployment {
     /// When nobody answers.
     pub fn status(&self) -> Summary {
         let said = self.rhumb(&["status", "--json"]);
-        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err))
+        serde_json::from_str(&said.out)
+            .unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err))
     }
 
     /// Waits until a condition on its state holds.
@@ -237,7 +264,11 @@ impl Deployment {
             if holds(&summary) {
                 return summary;
             }
-            assert!(Instant::now() < end, "did not come about: {}", super::assertions::json(&summary));
+            assert!(
+                Instant::now() < end,
+                "did not come about: {}",
+                super::assertions::json(&summary)
+            );
             std::thread::sleep(POLL);
         }
     }
@@ -251,7 +282,11 @@ impl Drop for Deployment {
             if std::thread::panicking() {
                 let log = std::fs::read_to_string(&process.log).unwrap_or_default();
                 let lines: Vec<&str> = log.lines().collect();
-                eprintln!("{}:\n  {}", process.name, lines[lines.len().saturating_sub(12)..].join("\n  "));
+                eprintln!(
+                    "{}:\n  {}",
+                    process.name,
+                    lines[lines.len().saturating_sub(12)..].join("\n  ")
+                );
             }
         }
     }

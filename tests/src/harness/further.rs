@@ -1,5 +1,5 @@
-//! Further: a stage beside the pipeline, or an instance of one of its stages on another machine, that takes part in a crawl;
-//! started by a test as an operator starts it.
+//! Further: a stage beside the pipeline, or an instance of one of its stages on another machine,
+//! that takes part in a crawl; started by a test as an operator starts it.
 //!
 //! Invariant: it has ended when its value is dropped.
 
@@ -26,13 +26,18 @@ impl Further {
         Further::start_with(name, crawl, &[])
     }
 
-    /// Starts an instance of a stage with a data directory of its own, as on another machine, and waits until it runs.
+    /// Starts an instance of a stage with a data directory of its own, as on another machine, and
+    /// waits until it runs.
     ///
     /// # Panics
     /// When it does not come so far.
     pub fn join(stage: &str, instance: u16, data: &Path, crawl: &Running) -> Further {
         let data = format!("data={}", path_text(data));
-        Further::start_with(stage, crawl, &["--instance", &instance.to_string(), "--set", &data])
+        Further::start_with(
+            stage,
+            crawl,
+            &["--instance", &instance.to_string(), "--set", &data],
+        )
     }
 
     fn start_with(name: &str, crawl: &Running, arguments: &[&str]) -> Further {
@@ -46,9 +51,19 @@ impl Further {
             .stdin(Stdio::null())
             .spawn()
             .expect("the further stage can be started");
-        let mut log = BufReader::new(process.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+        let mut log = BufReader::new(process.stderr.take().expect("a pipe"))
+            .lines()
+            .map_while(Result::ok);
         let listen = log
-            .find_map(|line| Some(line.split_once("listen=")?.1.split_whitespace().next()?.to_owned()))
+            .find_map(|line| {
+                Some(
+                    line.split_once("listen=")?
+                        .1
+                        .split_whitespace()
+                        .next()?
+                        .to_owned(),
+                )
+            })
             .expect("the further stage tells where it listens");
         // A full pipe would stop it.
         std::thread::spawn(move || log.for_each(drop));
@@ -90,12 +105,17 @@ impl Further {
     /// # Panics
     /// When it does not end in time.
     pub fn ended(&mut self) -> i32 {
-        self.ended_within(COMMAND_AT_MOST).expect("the further stage ends")
+        self.ended_within(COMMAND_AT_MOST)
+            .expect("the further stage ends")
     }
 
     /// Its exit code, when it ends within a time; -1 when a signal ended it.
     pub fn ended_within(&mut self, at_most: Duration) -> Option<i32> {
-        Some(ended_within(&mut self.process, at_most)?.code().unwrap_or(-1))
+        Some(
+            ended_within(&mut self.process, at_most)?
+                .code()
+                .unwrap_or(-1),
+        )
     }
 }
 

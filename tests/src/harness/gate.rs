@@ -1,4 +1,5 @@
-//! Gates: a way to the web, and to its name server, that can be shut for a while, as a broken network does.
+//! Gates: a way to the web, and to its name server, that can be shut for a while, as a broken
+//! network does.
 //!
 //! Invariant: a gate that is dropped listens no longer.
 
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a name server has to answer, and how long a relay listens before it looks whether it is to end.
+/// How long a name server has to answer, and how long a relay listens before it looks whether it is
+/// to end.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Default)]
@@ -30,7 +32,12 @@ impl State {
     }
 
     fn cut(&self) {
-        for stream in self.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for stream in self
+            .streams
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .drain(..)
+        {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -57,7 +64,9 @@ impl Gate {
                 if state.has_ended() {
                     return;
                 }
-                let (Ok(stream), false) = (stream, state.is_shut()) else { continue };
+                let (Ok(stream), false) = (stream, state.is_shut()) else {
+                    continue;
+                };
                 let state = state.clone();
                 std::thread::spawn(move || relay(stream, &state));
             }
@@ -75,8 +84,12 @@ impl Gate {
         Gate::start(address, move |state| {
             let mut query = [0; 4096];
             while !state.has_ended() {
-                let Ok((length, from)) = socket.recv_from(&mut query) else { continue };
-                let (Ok(socket), false) = (socket.try_clone(), state.is_shut()) else { continue };
+                let Ok((length, from)) = socket.recv_from(&mut query) else {
+                    continue;
+                };
+                let (Ok(socket), false) = (socket.try_clone(), state.is_shut()) else {
+                    continue;
+                };
                 let query = query[..length].to_vec();
                 std::thread::spawn(move || {
                     let _ = ask(server, &query).and_then(|answer| socket.send_to(&answer, from));
@@ -91,7 +104,11 @@ impl Gate {
             let state = state.clone();
             move || serve(state)
         });
-        Gate { address, state, thread: Some(thread) }
+        Gate {
+            address,
+            state,
+            thread: Some(thread),
+        }
     }
 
     /// Where it listens.
@@ -135,8 +152,12 @@ fn ask(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Takes a connection to where its client wants it (RFC 1928, without a password).
 fn relay(mut client: TcpStream, state: &State) {
-    let Ok(server) = greet(&mut client) else { return };
-    let (Ok(client_too), Ok(server_too)) = (client.try_clone(), server.try_clone()) else { return };
+    let Ok(server) = greet(&mut client) else {
+        return;
+    };
+    let (Ok(client_too), Ok(server_too)) = (client.try_clone(), server.try_clone()) else {
+        return;
+    };
     {
         let mut streams = state.streams.lock().unwrap_or_else(PoisonError::into_inner);
         for stream in [&client, &server] {

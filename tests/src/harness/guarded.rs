@@ -30,8 +30,8 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Writes the users of the crawl `default` and certificates, and starts a nats-server that has both. `account`: the users
-    /// are in an account of that name.
+    /// Writes the users of the crawl `default` and certificates, and starts a nats-server that has
+    /// both. `account`: the users are in an account of that name.
     ///
     /// # Panics
     /// When it does not start.
@@ -39,7 +39,10 @@ impl Guarded {
         let folder = TempDir::new().expect("a temporary folder");
         let port = free_ports(1)[0];
         certificates(folder.path());
-        let said = auth(folder.path(), &account.map_or(vec![], |name| vec!["--account", name]));
+        let said = auth(
+            folder.path(),
+            &account.map_or(vec![], |name| vec!["--account", name]),
+        );
         assert_eq!(said.code, 0, "{}", said.err);
         let config = folder.path().join("broker.conf");
         std::fs::write(&config, config_text(port, folder.path())).expect("a configuration");
@@ -52,7 +55,11 @@ impl Guarded {
             .stderr(log)
             .spawn()
             .expect("a nats-server starts");
-        let broker = Guarded { port, process, folder };
+        let broker = Guarded {
+            port,
+            process,
+            folder,
+        };
         broker.until_ready();
         broker
     }
@@ -77,7 +84,10 @@ impl Guarded {
     /// # Panics
     /// When it has none.
     pub fn seed(&self, user: &str) -> String {
-        std::fs::read_to_string(self.seed_file(user)).expect("a seed").trim().to_owned()
+        std::fs::read_to_string(self.seed_file(user))
+            .expect("a seed")
+            .trim()
+            .to_owned()
     }
 
     /// The public keys of all users, by their names.
@@ -86,9 +96,14 @@ impl Guarded {
     /// When the command does not tell.
     pub fn public_keys(&self) -> BTreeMap<String, String> {
         let said = auth(self.folder.path(), &["--json"]);
-        let lines = said.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        let lines = said
+            .out
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
         let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
-        lines.map(|line| (text(&line["user"]), text(&line["nkey"]))).collect()
+        lines
+            .map(|line| (text(&line["user"]), text(&line["nkey"])))
+            .collect()
     }
 
     /// What a process has to be told to be this user.
@@ -105,7 +120,10 @@ impl Guarded {
     /// # Panics
     /// When it cannot be run or does not end in time.
     pub fn rhumb(&self, user: &str, arguments: &[&str]) -> Said {
-        let mut all: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let mut all: Vec<String> = arguments
+            .iter()
+            .map(|&argument| argument.to_owned())
+            .collect();
         for setting in self.settings(user) {
             all.extend(["--set".to_owned(), setting]);
         }
@@ -120,7 +138,8 @@ impl Guarded {
     /// # Panics
     /// When its files cannot be used.
     pub async fn client(&self, user: &str) -> Result<async_nats::Client, ConnectError> {
-        let access = Access::of(&self.url(), &self.pipeline(user).broker).expect("files that can be used");
+        let access =
+            Access::of(&self.url(), &self.pipeline(user).broker).expect("files that can be used");
         access.options().connect(access.addresses()).await
     }
 
@@ -129,11 +148,18 @@ impl Guarded {
     /// # Panics
     /// When it cannot be used.
     pub fn pipeline(&self, user: &str) -> Pipeline {
-        let set = self.settings(user).into_iter().chain(["network.allow_private_addresses=true".to_owned()]).collect();
-        Layers { file: None, set }.load_with(std::iter::empty()).expect("a configuration")
+        let set = self
+            .settings(user)
+            .into_iter()
+            .chain(["network.allow_private_addresses=true".to_owned()])
+            .collect();
+        Layers { file: None, set }
+            .load_with(std::iter::empty())
+            .expect("a configuration")
     }
 
-    /// Makes a new key for a user, as `rhumb auth --rotate` does, and has the broker read its configuration again.
+    /// Makes a new key for a user, as `rhumb auth --rotate` does, and has the broker read its
+    /// configuration again.
     ///
     /// # Panics
     /// When the command fails, or the broker has ended.
@@ -155,8 +181,12 @@ impl Guarded {
 
     /// The lines of its log about what users were refused, each once.
     pub fn violations(&self) -> Vec<String> {
-        let mut lines: Vec<String> =
-            self.log().lines().filter(|line| line.contains("Violation")).map(after_connection).collect();
+        let mut lines: Vec<String> = self
+            .log()
+            .lines()
+            .filter(|line| line.contains("Violation"))
+            .map(after_connection)
+            .collect();
         lines.sort_unstable();
         lines.dedup();
         lines
@@ -164,9 +194,16 @@ impl Guarded {
 
     fn until_ready(&self) {
         let end = Instant::now() + READY_AT_MOST;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         while let Err(error) = runtime.block_on(self.client("operator")) {
-            assert!(Instant::now() < end, "the broker is not ready ({error}):\n{}", self.log());
+            assert!(
+                Instant::now() < end,
+                "the broker is not ready ({error}):\n{}",
+                self.log()
+            );
             std::thread::sleep(POLL);
         }
     }
@@ -176,8 +213,14 @@ impl Drop for Guarded {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let violations = self.violations();
-            eprintln!("{} refusals of the broker, the first are:", violations.len());
-            violations.iter().take(VIOLATIONS_SHOWN).for_each(|line| eprintln!("  {line}"));
+            eprintln!(
+                "{} refusals of the broker, the first are:",
+                violations.len()
+            );
+            violations
+                .iter()
+                .take(VIOLATIONS_SHOWN)
+                .for_each(|line| eprintln!("  {line}"));
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -186,18 +229,27 @@ impl Drop for Guarded {
 
 /// What a line of the broker's log says, without time and connection.
 fn after_connection(line: &str) -> String {
-    line.split_once(" - ").map_or(line, |(_, what)| what).to_owned()
+    line.split_once(" - ")
+        .map_or(line, |(_, what)| what)
+        .to_owned()
 }
 
 fn auth(folder: &Path, arguments: &[&str]) -> Said {
     let mut command = Command::new(binaries().join("rhumb"));
-    run(command.args(["auth", "--out", "users"]).args(arguments).current_dir(folder), READY_AT_MOST)
+    run(
+        command
+            .args(["auth", "--out", "users"])
+            .args(arguments)
+            .current_dir(folder),
+        READY_AT_MOST,
+    )
 }
 
-/// Writes the certificate of an authority, `ca.pem`, and of a server on loopback by it, `server.pem` and `server.key`; and
-/// `other-ca.pem`, of another authority.
+/// Writes the certificate of an authority, `ca.pem`, and of a server on loopback by it,
+/// `server.pem` and `server.key`; and `other-ca.pem`, of another authority.
 fn certificates(folder: &Path) {
-    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a certificate");
+    let write =
+        |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a certificate");
     let authority = || {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
@@ -210,14 +262,21 @@ fn certificates(folder: &Path) {
     write("other-ca.pem", &authority().1);
     let key = KeyPair::generate().expect("a key");
     let server = CertificateParams::new(["127.0.0.1".to_owned()]).expect("the name of a server");
-    write("server.pem", &server.signed_by(&key, &issuer).expect("a certificate").pem());
+    write(
+        "server.pem",
+        &server
+            .signed_by(&key, &issuer)
+            .expect("a certificate")
+            .pem(),
+    );
     write("server.key", &key.serialize_pem());
 }
 
 fn config_text(port: u16, folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "listen: \"127.0.0.1:{port}\"\nmax_payload: 8MB\njetstream {{ store_dir: \"{folder}/store\" }}\n\
+        "listen: \"127.0.0.1:{port}\"\nmax_payload: 8MB\njetstream {{ store_dir: \
+         \"{folder}/store\" }}\n\
          tls {{ cert_file: \"{folder}/server.pem\", key_file: \"{folder}/server.key\" }}\n\
          include \"users/users.conf\"\n"
     )

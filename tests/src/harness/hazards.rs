@@ -1,4 +1,5 @@
-//! Hazards: a web of honest and hostile hosts, and the settings of a crawl of it that ends within a test.
+//! Hazards: a web of honest and hostile hosts, and the settings of a crawl of it that ends within a
+//! test.
 
 use super::crawl::Crawl;
 use std::time::Duration;
@@ -21,8 +22,13 @@ const BODY_BYTES_MAX: u64 = 2 << 20;
 /// `limits.decoded_bytes_max`
 const DECODED_BYTES_MAX: u64 = 4 << 20;
 /// What ends mazes that have no end of their own.
-pub const CRAWL_LIMITS: CrawlLimits =
-    CrawlLimits { redirects: 10, segment_repeats: 5, query_parameters: 12, pages_per_host: 100, images: false };
+pub const CRAWL_LIMITS: CrawlLimits = CrawlLimits {
+    redirects: 10,
+    segment_repeats: 5,
+    query_parameters: 12,
+    pages_per_host: 100,
+    images: false,
+};
 /// Honest hosts of [`honest_hosts`].
 pub const HONEST_HOSTS: u32 = 17;
 
@@ -36,7 +42,11 @@ pub fn honest_hosts(pages: u32) -> Profile {
         links_max: 30,
         redirects: 0.05,
         not_found: 0.03,
-        robots: RobotsShares { rules: 0.5, disallowed_pages: 0.15, ..Profile::raw().robots },
+        robots: RobotsShares {
+            rules: 0.5,
+            disallowed_pages: 0.15,
+            ..Profile::raw().robots
+        },
         delay_expected_ms: 20,
         crawl_limits: CRAWL_LIMITS,
         ..Profile::raw()
@@ -46,20 +56,46 @@ pub fn honest_hosts(pages: u32) -> Profile {
 /// A crawl with waits and limits that are short enough for a test.
 pub fn hurried(crawl: Crawl) -> Crawl {
     crawl
-        .set(&format!("limits.request_timeout={}ms", REQUEST_TIMEOUT.as_millis()))
-        .set(&format!("stages.scheduler.retry_wait={}ms", RETRY_WAIT.as_millis()))
-        .set(&format!("stages.scheduler.retry_wait_max={}ms", RETRY_WAIT_MAX.as_millis()))
+        .set(&format!(
+            "limits.request_timeout={}ms",
+            REQUEST_TIMEOUT.as_millis()
+        ))
+        .set(&format!(
+            "stages.scheduler.retry_wait={}ms",
+            RETRY_WAIT.as_millis()
+        ))
+        .set(&format!(
+            "stages.scheduler.retry_wait_max={}ms",
+            RETRY_WAIT_MAX.as_millis()
+        ))
         .set(&format!("stages.scheduler.attempts={ATTEMPTS}"))
-        .set(&format!("stages.scheduler.server_failures_max={SERVER_FAILURES_MAX}"))
-        .set(&format!("politeness.retry_after_max={}ms", RETRY_AFTER_MAX.as_millis()))
+        .set(&format!(
+            "stages.scheduler.server_failures_max={SERVER_FAILURES_MAX}"
+        ))
+        .set(&format!(
+            "politeness.retry_after_max={}ms",
+            RETRY_AFTER_MAX.as_millis()
+        ))
         .set("stages.resolver.timeout=1500ms")
-        .set(&format!("stages.resolver.cache.temporary={}ms", RETRY_WAIT.as_millis()))
+        .set(&format!(
+            "stages.resolver.cache.temporary={}ms",
+            RETRY_WAIT.as_millis()
+        ))
         .set(&format!("limits.body_bytes_max={BODY_BYTES_MAX}"))
         .set(&format!("limits.decoded_bytes_max={DECODED_BYTES_MAX}"))
         .set(&format!("limits.redirects={}", CRAWL_LIMITS.redirects))
-        .set(&format!("limits.segment_repeats={}", CRAWL_LIMITS.segment_repeats))
-        .set(&format!("limits.query_parameters={}", CRAWL_LIMITS.query_parameters))
-        .set(&format!("limits.pages_per_host={}", CRAWL_LIMITS.pages_per_host))
+        .set(&format!(
+            "limits.segment_repeats={}",
+            CRAWL_LIMITS.segment_repeats
+        ))
+        .set(&format!(
+            "limits.query_parameters={}",
+            CRAWL_LIMITS.query_parameters
+        ))
+        .set(&format!(
+            "limits.pages_per_host={}",
+            CRAWL_LIMITS.pages_per_host
+        ))
         .set("url.drop_session_ids=true")
         .set("stages.fetcher.accept_invalid_certificates=true")
 }

@@ -14,18 +14,40 @@ const BLOCK_AT_MOST: Duration = Duration::from_secs(120);
 /// # Panics
 /// When there is no such heading.
 pub fn recipe(heading: &str) -> Vec<String> {
-    let below = PAGE.split_once(&format!("\n### {heading}\n")).expect("the recipe has a heading").1;
+    let below = PAGE
+        .split_once(&format!("\n### {heading}\n"))
+        .expect("the recipe has a heading")
+        .1;
     let section = below.split("\n#").next().unwrap_or_default();
     let blocks = section.split("```sh\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap_or_default().replace("\\\n", "")).collect()
+    blocks
+        .map(|block| {
+            block
+                .split("```")
+                .next()
+                .unwrap_or_default()
+                .replace("\\\n", "")
+        })
+        .collect()
 }
 
-/// Runs commands by a shell, in this folder, up to the first that fails. `rhumb` is the program that was built.
+/// Runs commands by a shell, in this folder, up to the first that fails. `rhumb` is the program
+/// that was built.
 ///
 /// # Panics
 /// When they do not end in time.
 pub fn cook(commands: &str, folder: &Path) -> Said {
-    let path = format!("{}:{}", path_text(&binaries()), std::env::var("PATH").unwrap_or_default());
+    let path = format!(
+        "{}:{}",
+        path_text(&binaries()),
+        std::env::var("PATH").unwrap_or_default()
+    );
     let mut shell = Command::new("sh");
-    run(shell.args(["-e", "-c", commands]).env("PATH", path).current_dir(folder), BLOCK_AT_MOST)
+    run(
+        shell
+            .args(["-e", "-c", commands])
+            .env("PATH", path)
+            .current_dir(folder),
+        BLOCK_AT_MOST,
+    )
 }

@@ -3,7 +3,9 @@
 //! Invariant: a process that was started has ended when its value is dropped.
 
 use super::assertions::json;
-use super::command::{COMMAND_AT_MOST, POLL, Said, binaries, ended_within, metric, path_text, rhumb};
+use super::command::{
+    COMMAND_AT_MOST, POLL, Said, binaries, ended_within, metric, path_text, rhumb,
+};
 use anyhow::Context as _;
 use rhumb::handle::Handle;
 use rhumb::status::Summary;
@@ -55,7 +57,11 @@ impl Running {
     /// When the broker does not answer.
     pub async fn client(&self) -> async_nats::Client {
         let access = Access::by_address(&self.handle().broker).expect("an address");
-        access.options().connect(access.addresses()).await.expect("the broker answers")
+        access
+            .options()
+            .connect(access.addresses())
+            .await
+            .expect("the broker answers")
     }
 
     /// Waits for the end and reads the summary.
@@ -80,7 +86,10 @@ impl Running {
     pub fn exit_code(&mut self, at_most: Duration) -> i32 {
         match ended_within(&mut self.child, at_most) {
             Some(status) => status.code().unwrap_or(-1),
-            None => panic!("still running after {at_most:?}; the log says:\n{}", self.log()),
+            None => panic!(
+                "still running after {at_most:?}; the log says:\n{}",
+                self.log()
+            ),
         }
     }
 
@@ -92,11 +101,18 @@ impl Running {
     /// What it printed, and the last lines of each process's log.
     pub fn log(&self) -> String {
         let mut text = std::fs::read_to_string(self.folder.join("rhumb.log")).unwrap_or_default();
-        for entry in std::fs::read_dir(self.data().join("logs")).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(self.data().join("logs"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let log = std::fs::read_to_string(entry.path()).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
             let tail = lines[lines.len().saturating_sub(8)..].join("\n  ");
-            text.push_str(&format!("{}:\n  {tail}\n", entry.file_name().to_string_lossy()));
+            text.push_str(&format!(
+                "{}:\n  {tail}\n",
+                entry.file_name().to_string_lossy()
+            ));
         }
         text
     }
@@ -119,7 +135,14 @@ impl Running {
     pub fn tap(&self, edge: &str) -> Tapped {
         let lines = tempfile::tempfile().expect("a temporary file");
         let child = Command::new(binaries().join("rhumb"))
-            .args(["tap", edge, "--format", "json", "--data", &path_text(&self.data())])
+            .args([
+                "tap",
+                edge,
+                "--format",
+                "json",
+                "--data",
+                &path_text(&self.data()),
+            ])
             .stdin(Stdio::null())
             .stdout(lines.try_clone().expect("a file"))
             .spawn()
@@ -138,14 +161,22 @@ impl Running {
     /// When it does not tell.
     pub fn count(&self, stage: &str, name: &str) -> u64 {
         let status = self.status().expect("the crawl answers");
-        let process = status.processes.iter().find(|process| process.stage == stage).expect("an instance");
+        let process = status
+            .processes
+            .iter()
+            .find(|process| process.stage == stage)
+            .expect("an instance");
         metric(&process.work.as_ref().expect("a stage").listen, name)
     }
 
     /// What `status --check` finds wrong; nothing while the crawl cannot be asked.
     pub fn violations(&self) -> Vec<String> {
         let said = self.rhumb(&["status", "--check"]);
-        said.err.lines().filter(|line| line.starts_with("check failed")).map(str::to_owned).collect()
+        said.err
+            .lines()
+            .filter(|line| line.starts_with("check failed"))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Waits until a condition on its state holds.
@@ -163,7 +194,12 @@ impl Running {
                 last = Some(summary);
             }
             let is_over = started.elapsed() >= at_most || self.has_ended();
-            assert!(!is_over, "did not come about within {at_most:?}; last: {}\n{}", json(&last), self.log());
+            assert!(
+                !is_over,
+                "did not come about within {at_most:?}; last: {}\n{}",
+                json(&last),
+                self.log()
+            );
             std::thread::sleep(POLL);
         }
     }
@@ -181,12 +217,22 @@ impl Running {
     /// # Panics
     /// When it cannot be found.
     pub fn pid(&self, stage: &str) -> u32 {
-        let pid = if stage == "broker" { self.broker_pid() } else { self.stage_pid(stage) };
+        let pid = if stage == "broker" {
+            self.broker_pid()
+        } else {
+            self.stage_pid(stage)
+        };
         pid.unwrap_or_else(|| panic!("no {stage} runs:\n{}", self.log()))
     }
 
     fn stage_pid(&self, stage: &str) -> Option<u32> {
-        Some(self.status()?.processes.iter().find(|process| process.stage == stage)?.pid)
+        Some(
+            self.status()?
+                .processes
+                .iter()
+                .find(|process| process.stage == stage)?
+                .pid,
+        )
     }
 
     /// The process that was started with this crawl's `broker.conf`.
@@ -195,8 +241,8 @@ impl Running {
         command_lines().find_map(|(pid, line)| line.contains(&config).then_some(pid))
     }
 
-    /// The processes that this `rhumb` runs of a stage, its private broker, or itself. Nobody is asked: it tells the same
-    /// while the broker is away.
+    /// The processes that this `rhumb` runs of a stage, its private broker, or itself. Nobody is
+    /// asked: it tells the same while the broker is away.
     pub fn pids(&self, name: &str) -> Vec<u32> {
         match name {
             "broker" => return self.broker_pid().into_iter().collect(),
@@ -208,7 +254,10 @@ impl Running {
             let program = line.first().and_then(|path| path.rsplit('/').next());
             program == Some(name) && line.windows(2).any(|pair| pair == supervisor)
         };
-        command_lines().filter(|(_, line)| is_of(line)).map(|(pid, _)| pid).collect()
+        command_lines()
+            .filter(|(_, line)| is_of(line))
+            .map(|(pid, _)| pid)
+            .collect()
     }
 
     /// Waits until a process has taken the place of another.
@@ -218,11 +267,19 @@ impl Running {
     pub fn until_replaced(&mut self, stage: &str, old: u32, at_most: Duration) {
         let end = Instant::now() + at_most;
         loop {
-            let now = if stage == "broker" { self.broker_pid() } else { self.stage_pid(stage) };
+            let now = if stage == "broker" {
+                self.broker_pid()
+            } else {
+                self.stage_pid(stage)
+            };
             if now.is_some_and(|pid| pid != old) {
                 return;
             }
-            assert!(Instant::now() < end && !self.has_ended(), "no new {stage} within {at_most:?}:\n{}", self.log());
+            assert!(
+                Instant::now() < end && !self.has_ended(),
+                "no new {stage} within {at_most:?}:\n{}",
+                self.log()
+            );
             std::thread::sleep(POLL);
         }
     }
@@ -230,12 +287,21 @@ impl Running {
 
 /// All processes of this machine, each with its command line.
 fn command_lines() -> impl Iterator<Item = (u32, Vec<String>)> {
-    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
-        let arguments = line.split(|byte| *byte == 0);
-        Some((pid, arguments.map(|argument| String::from_utf8_lossy(argument).into_owned()).collect()))
-    })
+    std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let arguments = line.split(|byte| *byte == 0);
+            Some((
+                pid,
+                arguments
+                    .map(|argument| String::from_utf8_lossy(argument).into_owned())
+                    .collect(),
+            ))
+        })
 }
 
 impl Drop for Running {
@@ -283,9 +349,15 @@ impl Tapped {
     /// # Panics
     /// When the tap does not end, too.
     pub fn lines(mut self) -> Vec<String> {
-        assert!(ended_within(&mut self.child, COMMAND_AT_MOST).is_some(), "the tap did not end with its crawl");
+        assert!(
+            ended_within(&mut self.child, COMMAND_AT_MOST).is_some(),
+            "the tap did not end with its crawl"
+        );
         let mut text = String::new();
-        self.lines.rewind().and_then(|()| self.lines.read_to_string(&mut text)).expect("what was written can be read");
+        self.lines
+            .rewind()
+            .and_then(|()| self.lines.read_to_string(&mut text))
+            .expect("what was written can be read");
         text.lines().map(str::to_owned).collect()
     }
 }

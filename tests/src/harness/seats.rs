@@ -1,11 +1,12 @@
 //! Seats: how many worlds there may be on this machine at a time.
 //!
-//! A crawl of a test waits most of its time: for latencies, leases, processes that start. Three of them take a tenth of two
-//! processors, so five may run side by side. What measures time or memory takes all seats. A seat is a lock on a file, which ends
-//! with its process. What keeps all processors busy takes none: it gives way by its priority.
+//! A crawl of a test waits most of its time: for latencies, leases, processes that start. Three of
+//! them take a tenth of two processors, so five may run side by side. What measures time or memory
+//! takes all seats. A seat is a lock on a file, which ends with its process. What keeps all
+//! processors busy takes none: it gives way by its priority.
 //!
-//! Invariant: who has a seat waits for none. A test has one world at a time: with a second one it would wait for who takes all seats,
-//! and that one for it.
+//! Invariant: who has a seat waits for none. A test has one world at a time: with a second one it
+//! would wait for who takes all seats, and that one for it.
 
 use rustix::fs::{FlockOperation, flock};
 use std::cell::Cell;
@@ -42,9 +43,14 @@ impl Drop for Seat {
 /// Waits for a free seat.
 ///
 /// # Panics
-/// When the test has a seat already, or the lock files in the folder of temporary files cannot be used.
+/// When the test has a seat already, or the lock files in the folder of temporary files cannot be
+/// used.
 pub(super) fn seat() -> Seat {
-    assert_eq!(HELD.get(), 0, "a test has one world at a time: drop the first one before");
+    assert_eq!(
+        HELD.get(),
+        0,
+        "a test has one world at a time: drop the first one before"
+    );
     loop {
         for number in 0..SEATS {
             let file = file(number);
@@ -59,9 +65,14 @@ pub(super) fn seat() -> Seat {
 /// Waits until all seats are free, and takes them.
 ///
 /// # Panics
-/// When the test has a seat already, or the lock files in the folder of temporary files cannot be used.
+/// When the test has a seat already, or the lock files in the folder of temporary files cannot be
+/// used.
 pub fn alone() -> Vec<Seat> {
-    assert_eq!(HELD.get(), 0, "a test has one world at a time: drop the first one before");
+    assert_eq!(
+        HELD.get(),
+        0,
+        "a test has one world at a time: drop the first one before"
+    );
     // All take them in the same order, so nobody waits for one who waits.
     (0..SEATS)
         .map(|number| {
@@ -74,5 +85,10 @@ pub fn alone() -> Vec<Seat> {
 
 fn file(number: usize) -> File {
     let path = std::env::temp_dir().join(format!("rhumb-tests-{number}.lock"));
-    File::options().create(true).truncate(false).write(true).open(path).expect("a lock file")
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .expect("a lock file")
 }

@@ -1,7 +1,7 @@
 //! Within: how long something takes, on a machine where others work as well.
 //!
-//! Invariant: a bound is never widened. A measurement that is beyond it is made again: the work of others makes one of them
-//! long, a fault of the product makes all of them long.
+//! Invariant: a bound is never widened. A measurement that is beyond it is made again: the work of
+//! others makes one of them long, a fault of the product makes all of them long.
 
 use std::time::Duration;
 

@@ -39,16 +39,23 @@ impl World {
 
     fn on(seats: Vec<Seat>, profile: Profile) -> World {
         let web = SyntheticWeb::start(profile).expect("a synthetic web");
-        let world = World { web, folder: TempDir::new().expect("a temporary folder"), _seats: seats };
+        let world = World {
+            web,
+            folder: TempDir::new().expect("a temporary folder"),
+            _seats: seats,
+        };
         if let Some(root) = world.web.root_certificate() {
             std::fs::write(world.folder().join(ROOT), root).expect("room for a certificate");
         }
         world
     }
 
-    /// The environment variable by which a process trusts the certificates of all hosts, where they have some.
+    /// The environment variable by which a process trusts the certificates of all hosts, where they
+    /// have some.
     pub fn trust(&self) -> Option<(&'static str, String)> {
-        self.web.root_certificate().map(|_| ("SSL_CERT_FILE", path_text(&self.folder().join(ROOT))))
+        self.web
+            .root_certificate()
+            .map(|_| ("SSL_CERT_FILE", path_text(&self.folder().join(ROOT))))
     }
 
     /// The data directory of its crawl.
@@ -71,20 +78,28 @@ impl World {
         self.data().join("archive")
     }
 
-    /// A crawl of an archive, or the pipeline for one, in a folder of its own with that name; without seeds, and without what
-    /// leads to the web.
+    /// A crawl of an archive, or the pipeline for one, in a folder of its own with that name;
+    /// without seeds, and without what leads to the web.
     ///
     /// # Panics
     /// When the folder cannot be made.
     pub fn replay(&self, command: &str, name: &str, archive: &Path) -> Crawl {
-        let folder = self.replay_data(name).parent().map(Path::to_owned).expect("a folder");
+        let folder = self
+            .replay_data(name)
+            .parent()
+            .map(Path::to_owned)
+            .expect("a folder");
         std::fs::create_dir_all(&folder).expect("a folder");
         let summary = path_text(&folder.join("summary.json"));
         let crawl = Crawl::new(folder, command);
-        if command == "crawl" { crawl.arguments(&["--summary", &summary]) } else { crawl }
-            .arguments(&["--data", &path_text(&self.replay_data(name))])
-            .set(&format!("stages.fetcher.archive={}", path_text(archive)))
-            .set("scope.follow=any")
+        if command == "crawl" {
+            crawl.arguments(&["--summary", &summary])
+        } else {
+            crawl
+        }
+        .arguments(&["--data", &path_text(&self.replay_data(name))])
+        .set(&format!("stages.fetcher.archive={}", path_text(archive)))
+        .set("scope.follow=any")
     }
 
     /// The data directory of that replay.
@@ -92,16 +107,25 @@ impl World {
         self.folder.path().join(name).join("data")
     }
 
-    /// A crawl in a folder of its own, as on another machine, that begins with a checkpoint and its configuration.
+    /// A crawl in a folder of its own, as on another machine, that begins with a checkpoint and its
+    /// configuration.
     ///
     /// # Panics
     /// When there is no room for the folder.
     pub fn restored(&self, name: &str, checkpoint: &Path) -> Crawl {
         let folder = self.folder.path().join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
-        let (data, summary) = (path_text(&folder.join("data")), path_text(&folder.join("summary.json")));
+        let data = path_text(&folder.join("data"));
+        let summary = path_text(&folder.join("summary.json"));
         let checkpoint = path_text(checkpoint);
-        let arguments = ["--restore", &checkpoint, "--data", &data, "--summary", &summary];
+        let arguments = [
+            "--restore",
+            &checkpoint,
+            "--data",
+            &data,
+            "--summary",
+            &summary,
+        ];
         Crawl::new(folder, "crawl").arguments(&arguments)
     }
 
@@ -130,16 +154,20 @@ impl World {
         if let Some((name, value)) = self.trust() {
             crawl = crawl.environment(name, &value);
         }
-        if command == "crawl" { crawl.arguments(&["--summary", &path_text(&self.summary_file())]) } else { crawl }
-            .arguments(&["--data", &path_text(&self.data())])
+        if command == "crawl" {
+            crawl.arguments(&["--summary", &path_text(&self.summary_file())])
+        } else {
+            crawl
+        }
+        .arguments(&["--data", &path_text(&self.data())])
     }
 
     fn summary_file(&self) -> PathBuf {
         self.folder.path().join("summary.json")
     }
 
-    /// Asserts what a perfect crawl of the whole web comes to: every URL of the truth requested once, nothing
-    /// forbidden or hurried, and each counted under its outcome.
+    /// Asserts what a perfect crawl of the whole web comes to: every URL of the truth requested
+    /// once, nothing forbidden or hurried, and each counted under its outcome.
     ///
     /// # Panics
     /// When any of it does not hold.
@@ -149,7 +177,8 @@ impl World {
         self.assert_counted(finished);
     }
 
-    /// Asserts that the crawl is complete and its numbers those of the truth, whatever was requested twice.
+    /// Asserts that the crawl is complete and its numbers those of the truth, whatever was
+    /// requested twice.
     ///
     /// # Panics
     /// When any of it does not hold.
@@ -161,7 +190,12 @@ impl World {
         assert_eq!(report.missing.count, 0, "{}", json(&report));
         assert_manners(&report);
         assert_eq!(report.hosts_without_robots_first, 0, "{}", json(&report));
-        assert_eq!(report.malformed + report.misdirected + report.unexpected.count, 0, "{}", json(&report));
+        assert_eq!(
+            report.malformed + report.misdirected + report.unexpected.count,
+            0,
+            "{}",
+            json(&report)
+        );
 
         let truth = self.web.truth();
         assert_eq!(summary.pages, truth.pages.len() as u64, "{}", json(summary));
@@ -174,7 +208,10 @@ impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.folder.disable_cleanup(true);
-            eprintln!("the crawl's folder is kept: {}", self.folder.path().display());
+            eprintln!(
+                "the crawl's folder is kept: {}",
+                self.folder.path().display()
+            );
         }
     }
 }

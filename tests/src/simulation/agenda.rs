@@ -1,5 +1,5 @@
-//! Agenda: what happens when. Simulated time goes from one entry to the next; entries of the same time are
-//! taken in the order in which they were made.
+//! Agenda: what happens when. Simulated time goes from one entry to the next; entries of the same
+//! time are taken in the order in which they were made.
 
 use super::broker::{Delivery, Outgoing, SoftMessage};
 use super::plan::Micros;
@@ -58,7 +58,8 @@ pub(crate) enum Input {
     Disconnected,
     /// The connection to the broker stands again.
     Reconnected,
-    /// The lease is renewed, counted from when that was asked for, and was taken under this revision.
+    /// The lease is renewed, counted from when that was asked for, and was taken under this
+    /// revision.
     Leased {
         asked: Micros,
         taken: u64,
@@ -78,7 +79,8 @@ pub(crate) enum Input {
 pub(crate) enum Incident {
     /// Dies between two steps.
     Crash,
-    /// Dies in its next step that brings something about: after the commit, and after so many of the messages.
+    /// Dies in its next step that brings something about: after the commit, and after so many of
+    /// the messages.
     CrashInStep { after: usize },
     /// Stands still (a stopped process, a machine that sleeps).
     Pause { micros: Micros },
@@ -98,22 +100,45 @@ pub(crate) enum Happening {
     /// Something reaches a process; nothing when that life is over.
     To(Process, Input),
     /// A publish reaches the broker.
-    Publish { from: Process, token: u64, message: Outgoing },
+    Publish {
+        from: Process,
+        token: u64,
+        message: Outgoing,
+    },
     /// An input is to be delivered again at once.
-    Nak { edge: Edge, consumer: usize, sequence: u64 },
+    Nak {
+        edge: Edge,
+        consumer: usize,
+        sequence: u64,
+    },
     /// An ack reaches the broker.
-    Ack { edge: Edge, consumer: usize, sequence: u64 },
+    Ack {
+        edge: Edge,
+        consumer: usize,
+        sequence: u64,
+    },
     /// A sign that a process still has an input in hand reaches the broker.
-    Extend { edge: Edge, consumer: usize, sequence: u64 },
+    Extend {
+        edge: Edge,
+        consumer: usize,
+        sequence: u64,
+    },
     /// A delivery has not been acked in time, unless it has.
-    Overdue { edge: Edge, consumer: usize, sequence: u64, delivery: u64 },
+    Overdue {
+        edge: Edge,
+        consumer: usize,
+        sequence: u64,
+        delivery: u64,
+    },
     /// URLs are injected: a message from outside is stored.
     Injection(Outgoing),
     /// A fault, or its repair.
     Incident(Place, Incident),
-    /// The broker is killed and comes back: every connection breaks, and the last acks are forgotten.
+    /// The broker is killed and comes back: every connection breaks, and the last acks are
+    /// forgotten.
     BrokerRestart { micros: Micros },
-    /// The broker is restored from a copy so old, and comes back: first to some processes, then to others.
+    /// The broker is restored from a copy so old, and comes back: first to some processes, then to
+    /// others.
     BrokerRestored { age: Micros },
     /// Another number of instances of a stage is wanted.
     Scaling(StageName, u16),
@@ -166,7 +191,11 @@ pub(crate) struct Agenda {
 impl Agenda {
     pub(crate) fn at(&mut self, at: Micros, happening: Happening) {
         self.order += 1;
-        self.entries.push(Reverse(Entry { at, order: self.order, happening }));
+        self.entries.push(Reverse(Entry {
+            at,
+            order: self.order,
+            happening,
+        }));
     }
 
     /// Not before what went over the same line earlier.
@@ -178,6 +207,8 @@ impl Agenda {
     }
 
     pub(crate) fn next(&mut self) -> Option<(Micros, Happening)> {
-        self.entries.pop().map(|Reverse(entry)| (entry.at, entry.happening))
+        self.entries
+            .pop()
+            .map(|Reverse(entry)| (entry.at, entry.happening))
     }
 }

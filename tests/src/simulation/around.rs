@@ -1,4 +1,5 @@
-//! Around: what lies around the nodes: agenda, broker, web, name servers, the scope bucket, faults and checks.
+//! Around: what lies around the nodes: agenda, broker, web, name servers, the scope bucket, faults
+//! and checks.
 
 use super::agenda::{Agenda, Answer, EffectId, Happening, Incident, Input, Line, Place, Process};
 use super::broker::{Broker, Outgoing, ReplyTo, Request, SoftMessage, Storing};
@@ -86,7 +87,15 @@ impl Around {
     pub(crate) fn publish(&mut self, from: Process, token: u64, message: Outgoing) {
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::ToBroker(from), at, Happening::Publish { from, token, message });
+            self.agenda.over(
+                Line::ToBroker(from),
+                at,
+                Happening::Publish {
+                    from,
+                    token,
+                    message,
+                },
+            );
         }
     }
 
@@ -96,15 +105,26 @@ impl Around {
         if self.up.get(&from.place) != Some(&from) && self.dice.below(2) == 0 {
             return;
         }
-        // A broker that was restored is another process: what was on its way to the one before it does not arrive.
+        // A broker that was restored is another process: what was on its way to the one before it
+        // does not arrive.
         if self.faults.copies > 0 && self.is_cut_off(from.place) {
             return;
         }
-        let pub_ack = |stream: String, sequence, is_repeat| PubAck { stream: stream.into(), sequence, is_repeat };
+        let pub_ack = |stream: String, sequence, is_repeat| PubAck {
+            stream: stream.into(),
+            sequence,
+            is_repeat,
+        };
         let stream = self.routes.subjects.stream(message.edge.name());
         let answer = match self.broker.store(self.now, message) {
             Storing::Stored(sequence) => {
-                self.tell(|| format!("{} {sequence} stored as {}", message.edge.name(), message.id));
+                self.tell(|| {
+                    format!(
+                        "{} {sequence} stored as {}",
+                        message.edge.name(),
+                        message.id
+                    )
+                });
                 self.dispatch(message.edge);
                 Input::Stored(token, pub_ack(stream, sequence, false))
             }
@@ -113,11 +133,13 @@ impl Around {
         };
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::FromBroker(from), at, Happening::To(from, answer));
+            self.agenda
+                .over(Line::FromBroker(from), at, Happening::To(from, answer));
         }
     }
 
-    /// A process asks for its lease to be renewed; it may be renewed although the process does not learn of it.
+    /// A process asks for its lease to be renewed; it may be renewed although the process does not
+    /// learn of it.
     pub(crate) fn renew(&mut self, from: Process) {
         if self.is_lost(from.place) {
             return;
@@ -129,19 +151,25 @@ impl Around {
         };
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::FromBroker(from), at, Happening::To(from, answer));
+            self.agenda
+                .over(Line::FromBroker(from), at, Happening::To(from, answer));
         }
     }
 
     /// How long a step takes: nothing, but now and then longer than a lease.
     pub(crate) fn step_takes(&mut self) -> Micros {
-        if self.dice.chance(self.faults.slow_steps) { self.dice.within(MILLISECOND..2 * self.leases.lasts) } else { 0 }
+        if self.dice.chance(self.faults.slow_steps) {
+            self.dice.within(MILLISECOND..2 * self.leases.lasts)
+        } else {
+            0
+        }
     }
 
-    /// The broker comes back from a kill: the acks of its last moments are forgotten, whatever was delivered to nobody who
-    /// acked it comes again, and no process has a connection for a while.
+    /// The broker comes back from a kill: the acks of its last moments are forgotten, whatever was
+    /// delivered to nobody who acked it comes again, and no process has a connection for a while.
     pub(crate) fn restart_broker(&mut self, micros: Micros) {
-        self.broker.forget_acks(self.now.saturating_sub(ACKS_FORGOTTEN));
+        self.broker
+            .forget_acks(self.now.saturating_sub(ACKS_FORGOTTEN));
         let mut places: Vec<Place> = self.up.keys().copied().collect();
         places.sort();
         for place in places {
@@ -149,11 +177,14 @@ impl Around {
         }
     }
 
-    /// The broker is killed, its store is replaced by an earlier copy, and it comes back: to each process at another time.
+    /// The broker is killed, its store is replaced by an earlier copy, and it comes back: to each
+    /// process at another time.
     pub(crate) fn restore_broker(&mut self, age: Micros) {
         let lost = self.broker.restore(self.now.saturating_sub(age));
         self.lost += lost;
-        self.tell(|| format!("the broker is restored from a copy of {age} us ago: {lost} messages are lost"));
+        self.tell(|| {
+            format!("the broker is restored from a copy of {age} us ago: {lost} messages are lost")
+        });
         let mut places: Vec<Place> = self.up.keys().copied().collect();
         places.sort();
         for place in places {
@@ -166,8 +197,16 @@ impl Around {
     pub(crate) fn look(&self, expected: Vec<Expected>) -> Vec<StreamLook> {
         let look = |expected: Expected| {
             let edge = self.routes.edge_of_stream(&expected.stream);
-            let at_given = self.broker.stored_at(edge, expected.given).map(|at| at as i64);
-            StreamLook { created: 1, last: self.broker.last(edge), at_given, expected }
+            let at_given = self
+                .broker
+                .stored_at(edge, expected.given)
+                .map(|at| at as i64);
+            StreamLook {
+                created: 1,
+                last: self.broker.last(edge),
+                at_given,
+                expected,
+            }
         };
         expected.into_iter().map(look).collect()
     }
@@ -181,34 +220,58 @@ impl Around {
     /// A place has no connection to the broker for a while; its process may see that or not.
     pub(crate) fn cut_off(&mut self, place: Place, micros: Micros) {
         let until = self.now + micros;
-        let until = *self.cut.entry(place).and_modify(|before| *before = until.max(*before)).or_insert(until);
-        self.agenda.at(until, Happening::Incident(place, Incident::Resume));
+        let until = *self
+            .cut
+            .entry(place)
+            .and_modify(|before| *before = until.max(*before))
+            .or_insert(until);
+        self.agenda
+            .at(until, Happening::Incident(place, Incident::Resume));
         if let Some(&process) = self.up.get(&place)
             && self.dice.below(2) == 0
         {
-            self.agenda.at(self.now, Happening::To(process, Input::Disconnected));
+            self.agenda
+                .at(self.now, Happening::To(process, Input::Disconnected));
         }
     }
 
     /// Delivers what a stream holds.
     pub(crate) fn dispatch(&mut self, edge: Edge) {
-        let (up, paused, cut, now) = (&self.up, &self.paused, &self.cut, self.now);
+        let up = &self.up;
+        let paused = &self.paused;
+        let cut = &self.cut;
+        let now = self.now;
         let between = &self.moves.between;
         let reachable = |place: Place| {
-            let blocked = |until: &HashMap<Place, Micros>| until.get(&place).is_some_and(|&until| until > now);
+            let blocked = |until: &HashMap<Place, Micros>| {
+                until.get(&place).is_some_and(|&until| until > now)
+            };
             // A paused process has asked for messages before; one that is cut off gets none.
             let asks = !blocked(cut) && !blocked(paused) && !between.contains(&place);
             up.get(&place).copied().filter(|_| asks)
         };
         let dice = &mut self.dice;
-        for dispatched in self.broker.dispatch(now, edge, reachable, |n| dice.below(n)) {
+        for dispatched in self
+            .broker
+            .dispatch(now, edge, reachable, |n| dice.below(n))
+        {
             let delivery = dispatched.delivery;
-            let (consumer, sequence) = (delivery.consumer, delivery.sequence);
-            let overdue = Happening::Overdue { edge, consumer, sequence, delivery: dispatched.number };
-            self.agenda.at(self.now + self.broker.ack_wait(edge), overdue);
+            let consumer = delivery.consumer;
+            let sequence = delivery.sequence;
+            let overdue = Happening::Overdue {
+                edge,
+                consumer,
+                sequence,
+                delivery: dispatched.number,
+            };
+            self.agenda
+                .at(self.now + self.broker.ack_wait(edge), overdue);
             if self.dice.chance(self.faults.repeated) {
                 let at = self.now + self.dice.within(MILLISECOND..10 * SECOND);
-                self.agenda.at(at, Happening::To(dispatched.to, Input::Delivery(delivery.clone())));
+                self.agenda.at(
+                    at,
+                    Happening::To(dispatched.to, Input::Delivery(delivery.clone())),
+                );
             }
             let happening = Happening::To(dispatched.to, Input::Delivery(delivery));
             if self.is_late() {
@@ -216,7 +279,8 @@ impl Around {
                 self.agenda.at(at, happening);
             } else {
                 let at = self.now + self.latency();
-                self.agenda.over(Line::FromBroker(dispatched.to), at, happening);
+                self.agenda
+                    .over(Line::FromBroker(dispatched.to), at, happening);
             }
         }
     }
@@ -232,7 +296,15 @@ impl Around {
     pub(crate) fn ack(&mut self, from: Process, edge: Edge, consumer: usize, sequence: u64) {
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::ToBroker(from), at, Happening::Ack { edge, consumer, sequence });
+            self.agenda.over(
+                Line::ToBroker(from),
+                at,
+                Happening::Ack {
+                    edge,
+                    consumer,
+                    sequence,
+                },
+            );
         }
     }
 
@@ -240,60 +312,104 @@ impl Around {
     pub(crate) fn nak(&mut self, from: Process, edge: Edge, consumer: usize, sequence: u64) {
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::ToBroker(from), at, Happening::Nak { edge, consumer, sequence });
+            self.agenda.over(
+                Line::ToBroker(from),
+                at,
+                Happening::Nak {
+                    edge,
+                    consumer,
+                    sequence,
+                },
+            );
         }
     }
 
     /// The process of a place that listens to what others send.
     fn listener(&self, place: Place) -> Option<Process> {
-        self.up.get(&place).copied().filter(|_| !self.moves.between.contains(&place))
+        self.up
+            .get(&place)
+            .copied()
+            .filter(|_| !self.moves.between.contains(&place))
     }
 
     /// A place stands still for a while.
     pub(crate) fn stand_still(&mut self, place: Place, micros: Micros) {
         self.paused.insert(place, self.now + micros);
-        self.agenda.at(self.now + micros, Happening::Incident(place, Incident::Resume));
+        self.agenda.at(
+            self.now + micros,
+            Happening::Incident(place, Incident::Resume),
+        );
     }
 
     /// A process tells the broker that it still has an input in hand.
     pub(crate) fn extend(&mut self, from: Process, edge: Edge, consumer: usize, sequence: u64) {
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::ToBroker(from), at, Happening::Extend { edge, consumer, sequence });
+            self.agenda.over(
+                Line::ToBroker(from),
+                at,
+                Happening::Extend {
+                    edge,
+                    consumer,
+                    sequence,
+                },
+            );
         }
     }
 
     /// A process sends a soft message.
     pub(crate) fn send(&mut self, from: Process, edge: Edge, token: &Token, payload: Bytes) {
         self.checks.sends(self.now, from, edge, &payload);
-        let Some(place) = self.addressee(edge, token) else { return };
+        let Some(place) = self.addressee(edge, token) else {
+            return;
+        };
         if self.is_lost(from.place) || self.is_lost(place) {
             return;
         }
         if let Some(to) = self.listener(place) {
-            let happening = Happening::To(to, Input::Soft(SoftMessage { edge, payload, reply: None }));
+            let happening = Happening::To(
+                to,
+                Input::Soft(SoftMessage {
+                    edge,
+                    payload,
+                    reply: None,
+                }),
+            );
             let at = self.now + self.soft_latency();
-            self.agenda.over(Line::Soft(from.place, place), at, happening);
+            self.agenda
+                .over(Line::Soft(from.place, place), at, happening);
         }
     }
 
     /// Soft messages keep their order; a late one holds up those behind it.
     fn soft_latency(&mut self) -> Micros {
-        if self.is_late() { self.dice.within(MILLISECOND..30 * SECOND) } else { self.latency() }
+        if self.is_late() {
+            self.dice.within(MILLISECOND..30 * SECOND)
+        } else {
+            self.latency()
+        }
     }
 
     fn addressee(&mut self, edge: Edge, token: &Token) -> Option<Place> {
         let place = |stage, instance| Some(Place { stage, instance });
         match (edge, token) {
-            (Edge::FetchJobs, Token::Instance(name)) => place(StageName::Fetcher, name.parse().ok()?),
-            (Edge::FetchAsks, Token::Instance(name)) => place(StageName::Scheduler, name.parse().ok()?),
+            (Edge::FetchJobs, Token::Instance(name)) => {
+                place(StageName::Fetcher, name.parse().ok()?)
+            }
+            (Edge::FetchAsks, Token::Instance(name)) => {
+                place(StageName::Scheduler, name.parse().ok()?)
+            }
             (Edge::UrlsFiltered, _) => None,
             (Edge::Errands | Edge::UrlsBoosts, Token::Partition(partition)) => {
                 self.user_of(StageName::Scheduler, *partition)
             }
             (Edge::DnsRefresh, Token::Partition(_)) => {
-                let mut up: Vec<Place> =
-                    self.up.keys().copied().filter(|place| place.stage == StageName::Resolver).collect();
+                let mut up: Vec<Place> = self
+                    .up
+                    .keys()
+                    .copied()
+                    .filter(|place| place.stage == StageName::Resolver)
+                    .collect();
                 up.sort();
                 self.dice.pick(&up).copied()
             }
@@ -303,10 +419,22 @@ impl Around {
 
     /// A fetcher asks a scheduler for jobs.
     pub(crate) fn ask(&mut self, id: EffectId, scheduler: u16, ask: &Ask) {
-        let asked = |result| Answer::Fetcher(Fetched::Asked { scheduler, ask: ask.ask, result });
+        let asked = |result| {
+            Answer::Fetcher(Fetched::Asked {
+                scheduler,
+                ask: ask.ask,
+                result,
+            })
+        };
         self.answer(id, REPLY_TIMEOUT, asked(Asked::NoAnswer));
-        let to = Place { stage: StageName::Scheduler, instance: scheduler };
-        let request = Request::Jobs { scheduler, ask: ask.ask };
+        let to = Place {
+            stage: StageName::Scheduler,
+            instance: scheduler,
+        };
+        let request = Request::Jobs {
+            scheduler,
+            ask: ask.ask,
+        };
         if let Some(latency) = self.request(id, to, Edge::FetchAsks, encode(ask), request) {
             self.answer(id, latency, asked(Asked::NoScheduler));
         }
@@ -316,8 +444,17 @@ impl Around {
     pub(crate) fn ask_content(&mut self, id: EffectId, dedup: u16, ask: &ContentAsk) {
         let unanswered = || Answer::Parser(Judged { dedup, reply: None });
         self.answer(id, REPLY_TIMEOUT, unanswered());
-        let to = Place { stage: StageName::Dedup, instance: dedup };
-        if let Some(latency) = self.request(id, to, Edge::ContentAsks, encode(ask), Request::Content { dedup }) {
+        let to = Place {
+            stage: StageName::Dedup,
+            instance: dedup,
+        };
+        if let Some(latency) = self.request(
+            id,
+            to,
+            Edge::ContentAsks,
+            encode(ask),
+            Request::Content { dedup },
+        ) {
             self.answer(id, latency, unanswered());
         }
     }
@@ -329,25 +466,56 @@ impl Around {
         if !self.is_lost(from) {
             self.entries += 1;
             let ledger = self.ledgers.entry(need.key()).or_default();
-            let Entered { text, answer: entered } = need.enter(ledger).expect("a ledger");
+            let Entered {
+                text,
+                answer: entered,
+            } = need.enter(ledger).expect("a ledger");
             *ledger = text.unwrap_or(std::mem::take(ledger));
             answer = Some(entered).filter(|_| !self.is_lost(from));
         }
-        let after = if answer.is_some() { self.latency() } else { LEDGER_TIMEOUT };
-        self.answer(id, after, Answer::Scheduler(answer.unwrap_or_else(|| need.unanswered())));
+        let after = if answer.is_some() {
+            self.latency()
+        } else {
+            LEDGER_TIMEOUT
+        };
+        self.answer(
+            id,
+            after,
+            Answer::Scheduler(answer.unwrap_or_else(|| need.unanswered())),
+        );
     }
 
     /// Sends a request, unless it is lost; when nobody is there, says after how long that is known.
-    fn request(&mut self, id: EffectId, to: Place, edge: Edge, payload: Bytes, request: Request) -> Option<Micros> {
+    fn request(
+        &mut self,
+        id: EffectId,
+        to: Place,
+        edge: Edge,
+        payload: Bytes,
+        request: Request,
+    ) -> Option<Micros> {
         let from = id.process.place;
         if self.is_lost(from) || self.is_lost(to) {
             return None;
         }
         let latency = self.soft_latency();
-        let Some(process) = self.listener(to) else { return Some(latency) };
-        let message = SoftMessage { edge, payload, reply: Some(ReplyTo { effect: id, request }) };
+        let Some(process) = self.listener(to) else {
+            return Some(latency);
+        };
+        let message = SoftMessage {
+            edge,
+            payload,
+            reply: Some(ReplyTo {
+                effect: id,
+                request,
+            }),
+        };
         let at = self.now + latency;
-        self.agenda.over(Line::Soft(from, to), at, Happening::To(process, Input::Soft(message)));
+        self.agenda.over(
+            Line::Soft(from, to),
+            at,
+            Happening::To(process, Input::Soft(message)),
+        );
         None
     }
 
@@ -362,23 +530,35 @@ impl Around {
                 ask,
                 result: Asked::Reply(decode(payload).expect("a reply")),
             }),
-            Request::Content { dedup } => {
-                Answer::Parser(Judged { dedup, reply: Some(decode(payload).expect("a reply")) })
-            }
+            Request::Content { dedup } => Answer::Parser(Judged {
+                dedup,
+                reply: Some(decode(payload).expect("a reply")),
+            }),
         };
         let at = self.now + self.soft_latency();
         let line = Line::Soft(from.place, to.effect.process.place);
-        self.agenda.over(line, at, Happening::To(to.effect.process, Input::Answer(to.effect.number, answer)));
+        self.agenda.over(
+            line,
+            at,
+            Happening::To(to.effect.process, Input::Answer(to.effect.number, answer)),
+        );
     }
 
     /// Work ends.
     pub(crate) fn answer(&mut self, id: EffectId, after: Micros, answer: Answer) {
-        self.agenda.at(self.now + after, Happening::To(id.process, Input::Answer(id.number, answer)));
+        self.agenda.at(
+            self.now + after,
+            Happening::To(id.process, Input::Answer(id.number, answer)),
+        );
     }
 
     /// Whether a place dies in this step, and after how many acts.
     pub(crate) fn dies_in_step(&mut self, place: Place, acts: bool) -> Option<usize> {
-        if acts { self.dying.remove(&place) } else { None }
+        if acts {
+            self.dying.remove(&place)
+        } else {
+            None
+        }
     }
 
     /// Whether no server can be reached now.
@@ -394,17 +574,27 @@ impl Around {
                 self.plan_deafness(at, places);
                 continue;
             }
-            let Some(&place) = self.dice.pick(places) else { return };
+            let Some(&place) = self.dice.pick(places) else {
+                return;
+            };
             let incident = match self.dice.below(8) {
                 // What a process without state published is known to itself alone.
-                0..4 if self.faults.copies > 0 && !place.stage.row().has_state => {
-                    Incident::Pause { micros: self.interruption() }
-                }
+                0..4 if self.faults.copies > 0 && !place.stage.row().has_state => Incident::Pause {
+                    micros: self.interruption(),
+                },
                 0 | 1 => Incident::Crash,
-                2 | 3 => Incident::CrashInStep { after: self.dice.below(4) },
-                4 => Incident::Pause { micros: self.interruption() },
-                5 => Incident::Cut { micros: self.interruption() },
-                6 => Incident::Usurped { micros: self.interruption() },
+                2 | 3 => Incident::CrashInStep {
+                    after: self.dice.below(4),
+                },
+                4 => Incident::Pause {
+                    micros: self.interruption(),
+                },
+                5 => Incident::Cut {
+                    micros: self.interruption(),
+                },
+                6 => Incident::Usurped {
+                    micros: self.interruption(),
+                },
                 _ => {
                     let micros = self.dice.within(SECOND / 2..20 * SECOND);
                     self.agenda.at(at, Happening::BrokerRestart { micros });
@@ -422,9 +612,14 @@ impl Around {
 
     /// Draws an incident in which a scheduler, or nobody, can hear for a while.
     fn plan_deafness(&mut self, at: Micros, places: &[Place]) {
-        let schedulers: Vec<Place> =
-            places.iter().copied().filter(|place| place.stage == StageName::Scheduler).collect();
-        let Some(&place) = self.dice.pick(&schedulers) else { return };
+        let schedulers: Vec<Place> = places
+            .iter()
+            .copied()
+            .filter(|place| place.stage == StageName::Scheduler)
+            .collect();
+        let Some(&place) = self.dice.pick(&schedulers) else {
+            return;
+        };
         let micros = self.interruption();
         let happening = match self.dice.below(3) {
             0 => Happening::Incident(place, Incident::Pause { micros }),

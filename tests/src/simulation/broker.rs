@@ -1,9 +1,11 @@
 //! The broker in memory: streams with durable consumers, and the subjects of soft messages.
 //!
-//! A stream stores a message once per id within its duplicate window and delivers it at least once: what is not
-//! acked within `ack_wait` comes again, to any member of the consumer. What was acked is gone, whichever consumer had it: the
-//! consumers of a later owner of a partition begin with what is left, and acks to those of an earlier one count no more. Restored from an earlier copy, all streams and
-//! consumers are as they were then, and sequence numbers are given out a second time.
+//! A stream stores a message once per id within its duplicate window and delivers it at least once:
+//! what is not acked within `ack_wait` comes again, to any member of the consumer. What was acked
+//! is gone, whichever consumer had it: the consumers of a later owner of a partition begin with
+//! what is left, and acks to those of an earlier one count no more. Restored from an earlier copy,
+//! all streams and consumers are as they were then, and sequence numbers are given out a second
+//! time.
 
 use super::agenda::{EffectId, Place, Process};
 use super::plan::Micros;
@@ -154,7 +156,11 @@ impl Broker {
                 let stream = Stream {
                     messages: Vec::new(),
                     ids: HashMap::new(),
-                    capacity: if config.bytes_max.0 > 0 { capacity } else { usize::MAX },
+                    capacity: if config.bytes_max.0 > 0 {
+                        capacity
+                    } else {
+                        usize::MAX
+                    },
                     duplicate_window: config.duplicate_window.as_micros() as Micros,
                     ack_wait: config.ack_wait.as_micros() as Micros,
                     is_read: false,
@@ -173,12 +179,16 @@ impl Broker {
         self.stream(edge).make(Slice::Shared, members);
     }
 
-    /// An instance draws its partitions of a stream: consumers of earlier owners are in the way, and go.
+    /// An instance draws its partitions of a stream: consumers of earlier owners are in the way,
+    /// and go.
     pub(crate) fn draw(&mut self, edge: Edge, place: Place, drawn: &Drawn) {
         self.withdraw(edge, place);
         let slices: Vec<Slice> = match drawn {
             Drawn::All => vec![Slice::Instance(place.instance)],
-            Drawn::Each(owned) => owned.iter().map(|&(of, version)| Slice::Partition(of, version)).collect(),
+            Drawn::Each(owned) => owned
+                .iter()
+                .map(|&(of, version)| Slice::Partition(of, version))
+                .collect(),
         };
         let is_own = |partition: u16| match drawn {
             Drawn::All => true,
@@ -194,7 +204,11 @@ impl Broker {
             slices.contains(slice) || !is_in_the_way
         });
         for slice in slices {
-            match stream.consumers.values_mut().find(|consumer| consumer.slice == slice) {
+            match stream
+                .consumers
+                .values_mut()
+                .find(|consumer| consumer.slice == slice)
+            {
                 Some(consumer) => consumer.members = vec![place],
                 None => stream.make(slice, vec![place]),
             }
@@ -203,44 +217,70 @@ impl Broker {
 
     /// An instance draws its partitions of a stream no more.
     pub(crate) fn withdraw(&mut self, edge: Edge, place: Place) {
-        let owned = self.stream(edge).consumers.values_mut().filter(|consumer| consumer.slice != Slice::Shared);
-        owned.filter(|consumer| consumer.members == [place]).for_each(|consumer| consumer.members.clear());
+        let owned = self
+            .stream(edge)
+            .consumers
+            .values_mut()
+            .filter(|consumer| consumer.slice != Slice::Shared);
+        owned
+            .filter(|consumer| consumer.members == [place])
+            .for_each(|consumer| consumer.members.clear());
     }
 
     /// Up to which sequence all messages are acked that a consumer has: of a partition, or of all.
     pub(crate) fn ack_floor(&self, edge: Edge, partition: Option<u16>) -> u64 {
-        let Some(stream) = self.streams.get(&edge) else { return 0 };
+        let Some(stream) = self.streams.get(&edge) else {
+            return 0;
+        };
         let is_of = |message: &Stored| match (partition, &message.token) {
             (Some(partition), Token::Partition(of)) => partition == *of,
             _ => true,
         };
-        let own = (1..).zip(&stream.messages).filter(|(_, message)| is_of(message)).map(|(sequence, _)| sequence);
-        own.take_while(|sequence| stream.acked.contains_key(sequence)).last().unwrap_or(0)
+        let own = (1..)
+            .zip(&stream.messages)
+            .filter(|(_, message)| is_of(message))
+            .map(|(sequence, _)| sequence);
+        own.take_while(|sequence| stream.acked.contains_key(sequence))
+            .last()
+            .unwrap_or(0)
     }
 
     fn stream(&mut self, edge: Edge) -> &mut Stream {
-        self.streams.get_mut(&edge).unwrap_or_else(|| panic!("edge {} is no stream", edge.name()))
+        self.streams
+            .get_mut(&edge)
+            .unwrap_or_else(|| panic!("edge {} is no stream", edge.name()))
     }
 
     pub(crate) fn ack_wait(&self, edge: Edge) -> Micros {
-        self.streams.get(&edge).map_or(Micros::MAX, |stream| stream.ack_wait)
+        self.streams
+            .get(&edge)
+            .map_or(Micros::MAX, |stream| stream.ack_wait)
     }
 
     /// Stores a message, unless its id is known or the stream is full.
     pub(crate) fn store(&mut self, now: Micros, message: &Outgoing) -> Storing {
         let stream = self.stream(message.edge);
-        if stream.ids.get(&message.id).is_some_and(|at| at + stream.duplicate_window > now) {
+        if stream
+            .ids
+            .get(&message.id)
+            .is_some_and(|at| at + stream.duplicate_window > now)
+        {
             return Storing::Known;
         }
         if stream.is_read && stream.messages.len() - stream.acked.len() >= stream.capacity {
             return Storing::Refused;
         }
         stream.ids.insert(message.id.clone(), now);
-        stream.messages.push(Stored { at: now, token: message.token.clone(), payload: message.payload.clone() });
+        stream.messages.push(Stored {
+            at: now,
+            token: message.token.clone(),
+            payload: message.payload.clone(),
+        });
         Storing::Stored(stream.messages.len() as u64)
     }
 
-    /// What can be delivered now on an edge to the processes that are `up`; `choose` picks among members.
+    /// What can be delivered now on an edge to the processes that are `up`; `choose` picks among
+    /// members.
     pub(crate) fn dispatch(
         &mut self,
         now: Micros,
@@ -249,9 +289,15 @@ impl Broker {
         mut choose: impl FnMut(usize) -> usize,
     ) -> Vec<Dispatched> {
         let mut dispatched = Vec::new();
-        let Some(stream) = self.streams.get_mut(&edge) else { return dispatched };
+        let Some(stream) = self.streams.get_mut(&edge) else {
+            return dispatched;
+        };
         for (&index, consumer) in &mut stream.consumers {
-            let members: Vec<Process> = consumer.members.iter().filter_map(|&place| up(place)).collect();
+            let members: Vec<Process> = consumer
+                .members
+                .iter()
+                .filter_map(|&place| up(place))
+                .collect();
             if members.is_empty() {
                 continue;
             }
@@ -261,11 +307,30 @@ impl Broker {
                 let to = members[choose(members.len())];
                 consumer.delivery += 1;
                 let until = now + stream.ack_wait;
-                consumer.unacked.insert(sequence, Unacked { delivery: consumer.delivery, until });
+                consumer.unacked.insert(
+                    sequence,
+                    Unacked {
+                        delivery: consumer.delivery,
+                        until,
+                    },
+                );
                 let Stored { at, payload, .. } = &stream.messages[sequence as usize - 1];
-                let (at, payload, partition) = (*at, payload.clone(), consumer.slice.partition());
-                let delivery = Delivery { edge, consumer: index, partition, sequence, at, payload };
-                dispatched.push(Dispatched { to, number: consumer.delivery, delivery });
+                let at = *at;
+                let payload = payload.clone();
+                let partition = consumer.slice.partition();
+                let delivery = Delivery {
+                    edge,
+                    consumer: index,
+                    partition,
+                    sequence,
+                    at,
+                    payload,
+                };
+                dispatched.push(Dispatched {
+                    to,
+                    number: consumer.delivery,
+                    delivery,
+                });
             }
         }
         dispatched
@@ -294,40 +359,72 @@ impl Broker {
         }
     }
 
-    /// Until when a delivery may be acked; none when it is, or when the message was delivered again.
-    pub(crate) fn unacked_until(&self, edge: Edge, consumer: usize, sequence: u64, delivery: u64) -> Option<Micros> {
-        let unacked = self.streams.get(&edge)?.consumers.get(&consumer)?.unacked.get(&sequence)?;
+    /// Until when a delivery may be acked; none when it is, or when the message was delivered
+    /// again.
+    pub(crate) fn unacked_until(
+        &self,
+        edge: Edge,
+        consumer: usize,
+        sequence: u64,
+        delivery: u64,
+    ) -> Option<Micros> {
+        let unacked = self
+            .streams
+            .get(&edge)?
+            .consumers
+            .get(&consumer)?
+            .unacked
+            .get(&sequence)?;
         (unacked.delivery == delivery).then_some(unacked.until)
     }
 
     /// Forgets the acks since a moment: these messages come again, as if for the first time.
     pub(crate) fn forget_acks(&mut self, since: Micros) {
-        for Stream { messages, acked, consumers, .. } in self.streams.values_mut() {
+        for Stream {
+            messages,
+            acked,
+            consumers,
+            ..
+        } in self.streams.values_mut()
+        {
             let forgotten = acked.extract_if(.., |_, at| *at >= since);
             for sequence in forgotten.map(|(sequence, _)| sequence).collect::<Vec<_>>() {
-                let Some(message) = messages.get(sequence as usize - 1) else { continue };
-                let owners = consumers.values_mut().filter(|consumer| consumer.wants(message));
+                let Some(message) = messages.get(sequence as usize - 1) else {
+                    continue;
+                };
+                let owners = consumers
+                    .values_mut()
+                    .filter(|consumer| consumer.wants(message));
                 // One that has not come so far comes there by itself.
-                owners.filter(|consumer| consumer.next >= sequence as usize).for_each(|consumer| {
-                    consumer.again.insert(sequence);
-                });
+                owners
+                    .filter(|consumer| consumer.next >= sequence as usize)
+                    .for_each(|consumer| {
+                        consumer.again.insert(sequence);
+                    });
             }
         }
     }
 
-    /// Restores all streams and consumers as they were at a moment. Returns how many messages are lost.
+    /// Restores all streams and consumers as they were at a moment. Returns how many messages are
+    /// lost.
     pub(crate) fn restore(&mut self, copied_at: Micros) -> usize {
         self.forget_acks(copied_at);
         let mut lost = 0;
         for stream in self.streams.values_mut() {
-            let length = stream.messages.iter().take_while(|message| message.at < copied_at).count();
+            let length = stream
+                .messages
+                .iter()
+                .take_while(|message| message.at < copied_at)
+                .count();
             lost += stream.messages.len() - length;
             stream.messages.truncate(length);
             stream.ids.retain(|_, at| *at < copied_at);
             for consumer in stream.consumers.values_mut() {
                 consumer.next = consumer.next.min(length);
                 consumer.again.retain(|&sequence| sequence <= length as u64);
-                consumer.unacked.retain(|&sequence, _| sequence <= length as u64);
+                consumer
+                    .unacked
+                    .retain(|&sequence, _| sequence <= length as u64);
             }
         }
         lost
@@ -335,7 +432,9 @@ impl Broker {
 
     /// The last sequence that a stream gave out.
     pub(crate) fn last(&self, edge: Edge) -> u64 {
-        self.streams.get(&edge).map_or(0, |stream| stream.messages.len() as u64)
+        self.streams
+            .get(&edge)
+            .map_or(0, |stream| stream.messages.len() as u64)
     }
 
     /// When a message was stored, unless all consumers have acked it.
@@ -363,14 +462,18 @@ impl Broker {
     pub(crate) fn is_quiet(&self) -> bool {
         let mut read = self.streams.values().filter(|stream| stream.is_read);
         read.all(|stream| {
-            let is_quiet = |consumer: &Consumer| consumer.unacked.is_empty() && consumer.again.is_empty();
+            let is_quiet =
+                |consumer: &Consumer| consumer.unacked.is_empty() && consumer.again.is_empty();
             stream.acked.len() == stream.messages.len() && stream.consumers.values().all(is_quiet)
         })
     }
 
     /// How many messages lie in each stream.
     pub(crate) fn sequences(&self) -> Vec<(Edge, usize)> {
-        self.streams.iter().map(|(edge, stream)| (*edge, stream.messages.len())).collect()
+        self.streams
+            .iter()
+            .map(|(edge, stream)| (*edge, stream.messages.len()))
+            .collect()
     }
 
     /// What waits, for a report on a run that does not end.
@@ -378,11 +481,23 @@ impl Broker {
         let mut lines = Vec::new();
         for (edge, stream) in &self.streams {
             if stream.is_read && stream.acked.len() < stream.messages.len() {
-                let (acked, all) = (stream.acked.len(), stream.messages.len());
+                let acked = stream.acked.len();
+                let all = stream.messages.len();
                 lines.push(format!("{}: {acked} of {all} are acked", edge.name()));
-                for Consumer { slice, members, next, again, unacked, .. } in stream.consumers.values() {
-                    let (unacked, again) = (unacked.len(), again.len());
-                    lines.push(format!("  {slice:?} of {members:?}: next {next}, {unacked} unacked, {again} again"));
+                for Consumer {
+                    slice,
+                    members,
+                    next,
+                    again,
+                    unacked,
+                    ..
+                } in stream.consumers.values()
+                {
+                    let unacked = unacked.len();
+                    let again = again.len();
+                    lines.push(format!(
+                        "  {slice:?} of {members:?}: next {next}, {unacked} unacked, {again} again"
+                    ));
                 }
             }
         }
@@ -402,8 +517,14 @@ impl Slice {
 impl Stream {
     fn make(&mut self, slice: Slice, members: Vec<Place>) {
         self.is_read = true;
-        let consumer =
-            Consumer { slice, members, next: 0, again: BTreeSet::new(), unacked: BTreeMap::new(), delivery: 0 };
+        let consumer = Consumer {
+            slice,
+            members,
+            next: 0,
+            again: BTreeSet::new(),
+            unacked: BTreeMap::new(),
+            delivery: 0,
+        };
         self.consumers.insert(self.made, consumer);
         self.made += 1;
     }

@@ -1,19 +1,22 @@
 //! Checks: the promises, watched from outside the cores.
 //!
-//! - P1: no request to a server while another job's lease on it is valid; none after the job's own lease; no second
-//!   connection while the first one's lease is valid. A lease is valid from its grant to its end by the
-//!   scheduler's clock, or until its fetcher has sent the last report.
-//! - P2: between two contacts of a server at least the delay, or the Crawl-delay once robots.txt was read; no contact
-//!   before a Retry-After is over, by the job that was told, or by one granted after the scheduler was told; inside a
-//!   job none before the pause that the last answer's duration asks for.
-//! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
+//! - P1: no request to a server while another job's lease on it is valid; none after the job's own
+//!   lease; no second connection while the first one's lease is valid. A lease is valid from its
+//!   grant to its end by the scheduler's clock, or until its fetcher has sent the last report.
+//! - P2: between two contacts of a server at least the delay, or the Crawl-delay once robots.txt
+//!   was read; no contact before a Retry-After is over, by the job that was told, or by one granted
+//!   after the scheduler was told; inside a job none before the pause that the last answer's
+//!   duration asks for.
+//! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome
+//!   in the end.
 //! - P4: no URL is new twice, but once more for each injection that wants it again.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
 //! - P7: no request to another server than the one that the job was granted for.
-//! - Circles: over all schedulers no more jobs are out for an address than `politeness.connections_per_address`, and in a
-//!   group than its `jobs_max`; between two contacts of a group at least its delay.
-//! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered domain more than
-//!   `limits.pages_per_domain`.
+//! - Circles: over all schedulers no more jobs are out for an address than
+//!   `politeness.connections_per_address`, and in a group than its `jobs_max`; between two contacts
+//!   of a group at least its delay.
+//! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered
+//!   domain more than `limits.pages_per_domain`.
 
 use super::agenda::{Place, Process};
 use super::broker::Outgoing;
@@ -59,13 +62,18 @@ struct Politeness {
     known: Vec<(u64, Micros)>,
     /// When its robots.txt was answered last.
     robots_at: Option<Micros>,
-    /// When the pause is over that an answer to a job asks for, by Retry-After or by how long it took.
+    /// When the pause is over that an answer to a job asks for, by Retry-After or by how long it
+    /// took.
     told: HashMap<JobId, Micros>,
 }
 
 /// A URL's way through the URL-seen test: its first, or that of an injection that wants it again.
 fn pass(url: &str, again: u64) -> String {
-    if again == 0 { url.to_owned() } else { format!("{url} again {again}") }
+    if again == 0 {
+        url.to_owned()
+    } else {
+        format!("{url} again {again}")
+    }
 }
 
 /// The URL of a way through the URL-seen test.
@@ -149,15 +157,28 @@ impl Checks {
                 if self.leases.contains_key(&job.id) {
                     self.violated(format!("P1: {from:?} grants {:?} twice", job.id));
                 }
-                self.by_server.entry(job.server.clone()).or_default().push(job.id);
+                self.by_server
+                    .entry(job.server.clone())
+                    .or_default()
+                    .push(job.id);
                 let address = job.addresses.first().copied();
                 self.events += 1;
                 let granted = self.events;
                 let until = now + lease;
-                let lease = Lease { server: job.server.clone(), until, lease, granted, ended: false };
+                let lease = Lease {
+                    server: job.server.clone(),
+                    until,
+                    lease,
+                    granted,
+                    ended: false,
+                };
                 self.leases.insert(job.id, lease);
                 let leases = &self.leases;
-                let is_valid = |job| leases.get(&job).is_some_and(|lease| !lease.ended && lease.until > now);
+                let is_valid = |job| {
+                    leases
+                        .get(&job)
+                        .is_some_and(|lease| !lease.ended && lease.until > now)
+                };
                 let wrong = self.circles.granted(job.id, &job.server, address, is_valid);
                 self.violations.extend(wrong);
             }
@@ -174,11 +195,15 @@ impl Checks {
     /// Another job than `job` with a valid lease on the server.
     fn valid_other(&mut self, now: Micros, server: &str, job: JobId) -> Option<JobId> {
         let jobs = self.by_server.get(server)?;
-        jobs.iter().copied().find(|&other| other != job && self.is_valid(now, other))
+        jobs.iter()
+            .copied()
+            .find(|&other| other != job && self.is_valid(now, other))
     }
 
     fn is_valid(&self, now: Micros, job: JobId) -> bool {
-        self.leases.get(&job).is_some_and(|lease| !lease.ended && lease.until > now)
+        self.leases
+            .get(&job)
+            .is_some_and(|lease| !lease.ended && lease.until > now)
     }
 
     /// A process publishes a message.
@@ -186,25 +211,41 @@ impl Checks {
         match message.edge {
             Edge::FetchReports => match decode::<Report>(&message.payload) {
                 Ok(report) => self.reports(from, &report),
-                Err(error) => self.violated(format!("{from:?} publishes an unreadable report: {error}")),
+                Err(error) => {
+                    self.violated(format!("{from:?} publishes an unreadable report: {error}"))
+                }
             },
-            Edge::UrlsNew if self.ids.insert(message.id.clone()) => match decode::<NewUrls>(&message.payload) {
-                Ok(new) => self.finds_new(&new),
-                Err(error) => self.violated(format!("{from:?} publishes unreadable new URLs: {error}")),
-            },
-            Edge::Outcomes if self.ids.insert(message.id.clone()) => match decode::<Outcomes>(&message.payload) {
-                Ok(outcomes) => self.ends(&outcomes),
-                Err(error) => self.violated(format!("{from:?} publishes unreadable outcomes: {error}")),
-            },
+            Edge::UrlsNew if self.ids.insert(message.id.clone()) => {
+                match decode::<NewUrls>(&message.payload) {
+                    Ok(new) => self.finds_new(&new),
+                    Err(error) => {
+                        self.violated(format!("{from:?} publishes unreadable new URLs: {error}"))
+                    }
+                }
+            }
+            Edge::Outcomes if self.ids.insert(message.id.clone()) => {
+                match decode::<Outcomes>(&message.payload) {
+                    Ok(outcomes) => self.ends(&outcomes),
+                    Err(error) => {
+                        self.violated(format!("{from:?} publishes unreadable outcomes: {error}"))
+                    }
+                }
+            }
             _ => {}
         }
     }
 
     fn reports(&mut self, from: Process, report: &Report) {
         if report.last {
-            let open = self.open.get(&report.server).is_some_and(|open| open.contains(&(from, report.job)));
+            let open = self
+                .open
+                .get(&report.server)
+                .is_some_and(|open| open.contains(&(from, report.job)));
             if open {
-                self.violated(format!("P1: the last report of {:?} comes before the close", report.job));
+                self.violated(format!(
+                    "P1: the last report of {:?} comes before the close",
+                    report.job
+                ));
             }
             if let Some(lease) = self.leases.get_mut(&report.job) {
                 lease.ended = true;
@@ -216,27 +257,48 @@ impl Checks {
     pub(crate) fn learns(&mut self, now: Micros, report: &Report) {
         self.events += 1;
         // Of a job whose lease is over it takes no robots.txt.
-        let is_out = self.leases.get(&report.job).is_some_and(|lease| lease.until > now);
+        let is_out = self
+            .leases
+            .get(&report.job)
+            .is_some_and(|lease| lease.until > now);
         let politeness = self.politeness.entry(report.server.clone()).or_default();
-        if let Some(&delay) =
-            politeness.crawl_delays_told.get(&report.job).filter(|_| is_out && report.robots.is_some())
+        if let Some(&delay) = politeness
+            .crawl_delays_told
+            .get(&report.job)
+            .filter(|_| is_out && report.robots.is_some())
         {
             politeness.crawl_delay = delay;
         }
         let asks = |result: &RequestResult| {
-            matches!(result.end, RequestEnd::Response { status: 429 | 503, retry_after_s: Some(_), .. })
+            matches!(
+                result.end,
+                RequestEnd::Response {
+                    status: 429 | 503,
+                    retry_after_s: Some(_),
+                    ..
+                }
+            )
         };
-        if let Some(&until) = politeness.told.get(&report.job).filter(|_| report.results.iter().any(asks)) {
+        if let Some(&until) = politeness
+            .told
+            .get(&report.job)
+            .filter(|_| report.results.iter().any(asks))
+        {
             politeness.known.push((self.events, until));
         }
     }
 
     fn finds_new(&mut self, new: &NewUrls) {
-        for ((serial, url), &origin) in (new.first_serial..).zip(new.urls.iter()).zip(&new.origin_of) {
+        for ((serial, url), &origin) in (new.first_serial..)
+            .zip(new.urls.iter())
+            .zip(&new.origin_of)
+        {
             let url = pass(url, new.origins[origin as usize].again);
             let place = (new.partition, serial);
             if let Some(before) = self.new.insert(url.clone(), place) {
-                self.violated(format!("P4: {url} is new twice: as {before:?} and as {place:?}"));
+                self.violated(format!(
+                    "P4: {url} is new twice: as {before:?} and as {place:?}"
+                ));
             }
             if let Some(other) = self.serials.insert(place, url.clone()) {
                 self.violated(format!("P4: {place:?} stands for {other} and for {url}"));
@@ -264,8 +326,14 @@ impl Checks {
     }
 
     fn fetches(&mut self, host: &str) {
-        let limits =
-            [(Limit::Host, host, self.pages_per_host), (Limit::Domain, registered_domain(host), self.pages_per_domain)];
+        let limits = [
+            (Limit::Host, host, self.pages_per_host),
+            (
+                Limit::Domain,
+                registered_domain(host),
+                self.pages_per_domain,
+            ),
+        ];
         for (limit, name, budget) in limits {
             let fetched = self.fetched.entry((limit, name.to_owned())).or_default();
             *fetched += 1;
@@ -280,14 +348,20 @@ impl Checks {
     pub(crate) fn is_used_up(&self, url: &str, reason: &str) -> bool {
         let (limit, name, budget) = match reason {
             "pages per host" => (Limit::Host, host_of(url), self.pages_per_host),
-            _ => (Limit::Domain, registered_domain(host_of(url)), self.pages_per_domain),
+            _ => (
+                Limit::Domain,
+                registered_domain(host_of(url)),
+                self.pages_per_domain,
+            ),
         };
         self.fetched.get(&(limit, name.to_owned())) == Some(&budget)
     }
 
     /// Whether a URL ended over budget.
     pub(crate) fn is_over_budget(&self, url: &str) -> bool {
-        self.outcomes.get(url).is_some_and(|(outcome, _)| *outcome == Outcome::OverBudget)
+        self.outcomes
+            .get(url)
+            .is_some_and(|(outcome, _)| *outcome == Outcome::OverBudget)
     }
 
     /// A connection is there.
@@ -296,10 +370,16 @@ impl Checks {
         for &(other_process, other) in &others {
             let same = (other_process, other) == (process, job);
             if same || !self.faults || self.is_valid(now, other) {
-                self.violated(format!("P1: {process:?} opens a connection to {server} for {job:?}; {other_process:?} has one for {other:?}"));
+                self.violated(format!(
+                    "P1: {process:?} opens a connection to {server} for {job:?}; {other_process:?} \
+                     has one for {other:?}"
+                ));
             }
         }
-        self.open.entry(server.to_owned()).or_default().push((process, job));
+        self.open
+            .entry(server.to_owned())
+            .or_default()
+            .push((process, job));
     }
 
     /// A connection is closed.
@@ -310,46 +390,73 @@ impl Checks {
     }
 
     /// A request is sent.
-    pub(crate) fn contacts(&mut self, now: Micros, server: &str, process: Process, job: JobId, url: &str) {
+    pub(crate) fn contacts(
+        &mut self,
+        now: Micros,
+        server: &str,
+        process: Process,
+        job: JobId,
+        url: &str,
+    ) {
         if let Some(other) = self.valid_other(now, server, job) {
-            self.violated(format!("P1: {process:?} requests {url} for {job:?} while {other:?} is valid"));
+            self.violated(format!(
+                "P1: {process:?} requests {url} for {job:?} while {other:?} is valid"
+            ));
         }
         match self.leases.get(&job) {
-            None => self.violated(format!("P1: {process:?} requests {url} for {job:?}, which nobody granted")),
+            None => self.violated(format!(
+                "P1: {process:?} requests {url} for {job:?}, which nobody granted"
+            )),
             Some(lease) if lease.server != server_of(url) => {
-                self.violated(format!("P7: {process:?} requests {url} for {job:?} on {server}"));
+                self.violated(format!(
+                    "P7: {process:?} requests {url} for {job:?} on {server}"
+                ));
             }
             Some(lease) if lease.ended || lease.until <= now => {
-                self.violated(format!("P1: {process:?} requests {url} after the lease of {job:?}"));
+                self.violated(format!(
+                    "P1: {process:?} requests {url} after the lease of {job:?}"
+                ));
             }
             Some(_) => {}
         }
-        self.violations.extend(self.circles.contacted(now, server, job));
+        self.violations
+            .extend(self.circles.contacted(now, server, job));
         let delay = self.delay;
         let granted = self.leases.get(&job).map_or(0, |lease| lease.granted);
         let politeness = self.politeness.entry(server.to_owned()).or_default();
         let gap = delay.max(politeness.crawl_delay);
-        let since = politeness.last_contact.map_or(Micros::MAX, |last| now - last);
+        let since = politeness
+            .last_contact
+            .map_or(Micros::MAX, |last| now - last);
         let told = politeness.told.get(&job).copied().unwrap_or_default();
-        let robots_age = politeness.robots_at.map_or(Micros::MAX, |at| now.saturating_sub(at));
+        let robots_age = politeness
+            .robots_at
+            .map_or(Micros::MAX, |at| now.saturating_sub(at));
         politeness.known.retain(|(_, until)| *until > now);
-        let known = politeness.known.iter().filter(|(since, _)| *since < granted).map(|(_, until)| *until);
+        let known = politeness
+            .known
+            .iter()
+            .filter(|(since, _)| *since < granted)
+            .map(|(_, until)| *until);
         let not_before = known.max().unwrap_or_default().max(told);
         politeness.last_contact = Some(now);
         if since < gap {
             self.violated(format!(
-                "P2: {process:?} requests {url} for {job:?} {since} µs after the last contact, the delay is {gap} µs"
+                "P2: {process:?} requests {url} for {job:?} {since} µs after the last contact, the \
+                 delay is {gap} µs"
             ));
         }
         if robots_age > self.robots_lifetime && !is_robots(url) {
             self.violated(format!(
-                "P5: {process:?} requests {url} for {job:?} by a robots.txt that is {robots_age} µs old"
+                "P5: {process:?} requests {url} for {job:?} by a robots.txt that is {robots_age} \
+                 µs old"
             ));
         }
         if now < not_before {
             let early = not_before - now;
             self.violated(format!(
-                "P2: {process:?} requests {url} for {job:?} {early} µs before the pause is over that was asked for"
+                "P2: {process:?} requests {url} for {job:?} {early} µs before the pause is over \
+                 that was asked for"
             ));
         }
     }
@@ -361,7 +468,12 @@ impl Checks {
             let told = politeness.told.entry(job).or_default();
             *told = until.max(*told);
         };
-        tell(at + self.download_pause.after(Duration::from_micros(answer.took)).as_micros() as Micros);
+        tell(
+            at + self
+                .download_pause
+                .after(Duration::from_micros(answer.took))
+                .as_micros() as Micros,
+        );
         if let (429 | 503, Some(seconds)) = (answer.status, answer.retry_after_s) {
             tell(at + seconds * SECOND);
         }
@@ -381,20 +493,31 @@ impl Checks {
         };
         match place.stage {
             StageName::Dedup => {
-                let (found, sum) =
-                    (count("found_total"), count("filtered_total") + count("repeated_total") + count("new_total"));
+                let found = count("found_total");
+                let sum = count("filtered_total") + count("repeated_total") + count("new_total");
                 if found != sum {
-                    self.violated(format!("P3: {place:?} found {found}, filtered + repeated + new = {sum}"));
+                    self.violated(format!(
+                        "P3: {place:?} found {found}, filtered + repeated + new = {sum}"
+                    ));
                 }
                 if count("misrouted_total") > 0 {
-                    self.violated(format!("P3: {place:?} got URLs of partitions that are not its own"));
+                    self.violated(format!(
+                        "P3: {place:?} got URLs of partitions that are not its own"
+                    ));
                 }
             }
             StageName::Scheduler => {
-                let ended: u64 = counts.iter().filter(|(name, _)| name.starts_with("outcome_")).map(|(_, n)| n).sum();
-                let (new, sum) = (count("new_total"), ended + count("waiting") + count("in_flight"));
+                let ended: u64 = counts
+                    .iter()
+                    .filter(|(name, _)| name.starts_with("outcome_"))
+                    .map(|(_, n)| n)
+                    .sum();
+                let new = count("new_total");
+                let sum = ended + count("waiting") + count("in_flight");
                 if new != sum {
-                    self.violated(format!("P3: {place:?} new {new}, outcomes + waiting + in flight = {sum}"));
+                    self.violated(format!(
+                        "P3: {place:?} new {new}, outcomes + waiting + in flight = {sum}"
+                    ));
                 }
                 if count("invariants_broken_total") > 0 {
                     self.violated(format!("{place:?} met what cannot be"));
@@ -425,7 +548,10 @@ fn is_robots(url: &str) -> bool {
 impl Web {
     /// The server for which a final answer at a path says what may be fetched.
     pub(crate) fn robots_of(&self, server: usize, path: &str, status: u16) -> Option<String> {
-        let of = match path.strip_prefix("/robots-of-").and_then(|rest| rest.strip_suffix(".txt")) {
+        let of = match path
+            .strip_prefix("/robots-of-")
+            .and_then(|rest| rest.strip_suffix(".txt"))
+        {
             Some(of) => of.parse().ok()?,
             None if path == "/robots.txt" && matches!(status, 200 | 404) => server,
             None => return None,

@@ -1,5 +1,5 @@
-//! Circles: what servers share for politeness, watched from outside the cores: jobs out at one address or in one group,
-//! over all schedulers, and the time between two contacts of a group.
+//! Circles: what servers share for politeness, watched from outside the cores: jobs out at one
+//! address or in one group, over all schedulers, and the time between two contacts of a group.
 
 use super::plan::Micros;
 use rhumb_config::{Group, Pipeline};
@@ -46,7 +46,11 @@ impl Circles {
     fn group_of(&self, server: &str) -> Option<Circle> {
         let host = host_of(server);
         let number = self.groups.iter().position(|group| group.has(host))?;
-        let domain = if self.groups[number].by.is_some() { registered_domain(host) } else { "" };
+        let domain = if self.groups[number].by.is_some() {
+            registered_domain(host)
+        } else {
+            ""
+        };
         Some(Circle::Group(number, domain.to_owned()))
     }
 
@@ -58,7 +62,9 @@ impl Circles {
         address: Option<IpAddr>,
         is_valid: impl Fn(JobId) -> bool,
     ) -> Vec<String> {
-        let address = address.filter(|_| self.per_address > 0).map(Circle::Address);
+        let address = address
+            .filter(|_| self.per_address > 0)
+            .map(Circle::Address);
         let mut wrong = Vec::new();
         for circle in address.into_iter().chain(self.group_of(server)) {
             let max = match &circle {
@@ -69,7 +75,10 @@ impl Circles {
             seen.jobs.retain(|job| is_valid(*job));
             seen.jobs.push(job);
             if seen.jobs.len() > max {
-                wrong.push(format!("{circle:?} has {:?} out at once, {max} are allowed", seen.jobs));
+                wrong.push(format!(
+                    "{circle:?} has {:?} out at once, {max} are allowed",
+                    seen.jobs
+                ));
             }
         }
         wrong
@@ -78,10 +87,19 @@ impl Circles {
     /// A server is contacted. Gives what is wrong with that.
     pub(crate) fn contacted(&mut self, now: Micros, server: &str, job: JobId) -> Option<String> {
         let circle = self.group_of(server)?;
-        let Circle::Group(number, _) = circle else { return None };
+        let Circle::Group(number, _) = circle else {
+            return None;
+        };
         let delay = self.groups[number].delay;
-        let before = self.seen.entry(circle.clone()).or_default().last_contact.replace(now);
+        let before = self
+            .seen
+            .entry(circle.clone())
+            .or_default()
+            .last_contact
+            .replace(now);
         let since = Duration::from_micros(now - before?);
-        (since < delay).then(|| format!("{job:?} contacts {server} {since:?} after the last contact of {circle:?}"))
+        (since < delay).then(|| {
+            format!("{job:?} contacts {server} {since:?} after the last contact of {circle:?}")
+        })
     }
 }

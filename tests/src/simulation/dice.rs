@@ -1,6 +1,7 @@
 //! Dice: all randomness of a simulation, from its seed.
 //!
-//! Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators" (SplitMix64).
+//! Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"
+//! (SplitMix64).
 
 use std::ops::Range;
 
@@ -12,7 +13,9 @@ pub(crate) struct Dice {
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        Dice { state: seed ^ 0x5851_f42d_4c95_7f2d }
+        Dice {
+            state: seed ^ 0x5851_f42d_4c95_7f2d,
+        }
     }
 
     pub(crate) fn number(&mut self) -> u64 {

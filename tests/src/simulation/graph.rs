@@ -1,7 +1,8 @@
 //! Graph: the servers and pages of the simulated web, and how the crawl of it must end.
 //!
-//! Invariant: how each URL ends depends on the graph alone, not on the order in which things happen. So links
-//! into hosts that only a redirect of a seed brings into the scope stand on those hosts alone.
+//! Invariant: how each URL ends depends on the graph alone, not on the order in which things
+//! happen. So links into hosts that only a redirect of a seed brings into the scope stand on those
+//! hosts alone.
 
 use super::dice::Dice;
 use super::plan::{MILLISECOND, Micros, Plan, SECOND};
@@ -19,7 +20,8 @@ pub(crate) enum Page {
     Cut(Vec<String>),
     /// Another URL, with the status of the redirect.
     Redirect(u16, String),
-    /// The first so many answers are of this status, perhaps with a Retry-After in seconds; then HTML.
+    /// The first so many answers are of this status, perhaps with a Retry-After in seconds; then
+    /// HTML.
     Recovering(u32, u16, Option<u32>, Vec<String>),
     /// The first so many requests are not answered; then HTML.
     Hanging(u32, Vec<String>),
@@ -60,7 +62,8 @@ pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) name: Name,
     pub(crate) robots: Robots,
-    /// Sitemaps that its robots.txt names, wherever that lies. Their links are not read: to the crawl they are pages.
+    /// Sitemaps that its robots.txt names, wherever that lies. Their links are not read: to the
+    /// crawl they are pages.
     pub(crate) sitemaps: Vec<String>,
     pub(crate) pages: BTreeMap<String, Page>,
     /// Connects refused before the first is accepted; all, when none.
@@ -90,26 +93,34 @@ pub(crate) struct Graph {
 
 impl Graph {
     pub(crate) fn new(plan: &Plan, dice: &mut Dice) -> Graph {
-        let mut servers: Vec<Server> = (0..plan.servers).map(|number| server(number, dice)).collect();
+        let mut servers: Vec<Server> = (0..plan.servers)
+            .map(|number| server(number, dice))
+            .collect();
         // The last one is brought into the scope by a redirect of a seed; nothing else links to it.
         let hidden = servers.len() - 1;
         if plan.pipeline.limits.pages_per_host > 0 {
             pair_up(&mut servers[..hidden]);
         }
-        if plan.pipeline.limits.pages_per_domain > 0 || !plan.pipeline.politeness.groups.is_empty() {
+        if plan.pipeline.limits.pages_per_domain > 0 || !plan.pipeline.politeness.groups.is_empty()
+        {
             join_domains(&mut servers[..hidden]);
         }
         let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
         for (number, server) in servers.iter_mut().enumerate() {
             let pages = dice.within(2..plan.pages_max as u64 + 1) as usize;
-            let servers_linked: Vec<usize> =
-                (0..urls.len()).filter(|&other| other != hidden || number == hidden).collect();
+            let servers_linked: Vec<usize> = (0..urls.len())
+                .filter(|&other| other != hidden || number == hidden)
+                .collect();
             server.pages = pages_of(number, pages, &urls, &servers_linked, plan.pages_max, dice);
             for _ in 0..dice.below(4) {
                 let other = *dice.pick(&servers_linked).unwrap_or(&number);
-                server.sitemaps.push(format!("{}/sitemap-{}.xml", urls[other], dice.below(3)));
+                server
+                    .sitemaps
+                    .push(format!("{}/sitemap-{}.xml", urls[other], dice.below(3)));
             }
-            server.pages.insert("/sitemap-0.xml".to_owned(), Page::Html(Vec::new()));
+            server
+                .pages
+                .insert("/sitemap-0.xml".to_owned(), Page::Html(Vec::new()));
             if let Robots::Moved(target) = &mut server.robots {
                 let other = *dice.pick(&servers_linked).unwrap_or(&number);
                 *target = format!("{}/robots-of-{number}.txt", urls[other]);
@@ -119,11 +130,17 @@ impl Graph {
             name: Name::Address(0),
             robots: Robots::None,
             refuses: Some(0),
-            pages: [("/".to_owned(), Page::Redirect(301, format!("{}/", urls[hidden])))].into(),
+            pages: [(
+                "/".to_owned(),
+                Page::Redirect(301, format!("{}/", urls[hidden])),
+            )]
+            .into(),
             ..server(servers.len(), dice)
         };
-        let mut seeds: Vec<String> =
-            (0..hidden).filter(|_| dice.below(3) > 0).map(|n| format!("{}/", urls[n])).collect();
+        let mut seeds: Vec<String> = (0..hidden)
+            .filter(|_| dice.below(3) > 0)
+            .map(|n| format!("{}/", urls[n]))
+            .collect();
         seeds.push(format!("{}/", alias.url));
         servers.push(alias);
         Graph { servers, seeds }
@@ -134,8 +151,9 @@ impl Graph {
         self.servers.iter().position(|server| server.url == wanted)
     }
 
-    /// How each URL that a crawl from the seeds meets and follows must end. It goes no further from URLs that are
-    /// over budget. Of the sitemaps in a robots.txt it asks for the first so many, wherever they lie if it follows the host.
+    /// How each URL that a crawl from the seeds meets and follows must end. It goes no further from
+    /// URLs that are over budget. Of the sitemaps in a robots.txt it asks for the first so many,
+    /// wherever they lie if it follows the host.
     pub(crate) fn truth(
         &self,
         follow: Follow,
@@ -148,7 +166,8 @@ impl Graph {
         let follows = |url: &str| follow == Follow::Any || scope.contains(host_of(url));
         let mut truth = BTreeMap::new();
         let linked = |url| (url, follows(url));
-        let mut left: VecDeque<(&str, bool)> = self.seeds.iter().map(String::as_str).map(linked).collect();
+        let mut left: VecDeque<(&str, bool)> =
+            self.seeds.iter().map(String::as_str).map(linked).collect();
         while let Some((url, passes)) = left.pop_front() {
             if truth.contains_key(url) || !passes {
                 continue;
@@ -158,7 +177,11 @@ impl Graph {
             if !over_budget(url) {
                 left.extend(links.into_iter().map(linked));
             }
-            let named = self.sitemaps_for(url).iter().take(sitemaps).map(String::as_str);
+            let named = self
+                .sitemaps_for(url)
+                .iter()
+                .take(sitemaps)
+                .map(String::as_str);
             left.extend(named.map(|sitemap| (sitemap, follows(url) || follows(sitemap))));
         }
         truth
@@ -180,9 +203,12 @@ impl Graph {
         }
         match server.pages.get(path_of(url)) {
             None => nothing(Outcome::Gone),
-            Some(Page::Html(links) | Page::Cut(links) | Page::Recovering(_, _, _, links) | Page::Hanging(_, links)) => {
-                (Outcome::Fetched, links.iter().map(String::as_str).collect())
-            }
+            Some(
+                Page::Html(links)
+                | Page::Cut(links)
+                | Page::Recovering(_, _, _, links)
+                | Page::Hanging(_, links),
+            ) => (Outcome::Fetched, links.iter().map(String::as_str).collect()),
             Some(Page::Redirect(_, target)) => (Outcome::Redirected, vec![target]),
             Some(Page::Status(404 | 410)) => nothing(Outcome::Gone),
             Some(Page::Status(400..=499)) => nothing(Outcome::Refused),
@@ -190,10 +216,13 @@ impl Graph {
         }
     }
 
-    /// The sitemaps that come to light when a URL waits for its server's robots.txt; none when that cannot be read.
+    /// The sitemaps that come to light when a URL waits for its server's robots.txt; none when that
+    /// cannot be read.
     fn sitemaps_for(&self, url: &str) -> &[String] {
         match self.server(url).map(|number| &self.servers[number]) {
-            Some(server) if self.is_reached(server) && self.names_sitemaps(server) => &server.sitemaps,
+            Some(server) if self.is_reached(server) && self.names_sitemaps(server) => {
+                &server.sitemaps
+            }
             _ => &[],
         }
     }
@@ -206,7 +235,9 @@ impl Graph {
         match &server.robots {
             Robots::None | Robots::Unreachable => false,
             Robots::Rules(_) | Robots::Recovering(_) => true,
-            Robots::Moved(target) => self.server(target).is_some_and(|number| self.is_reached(&self.servers[number])),
+            Robots::Moved(target) => self
+                .server(target)
+                .is_some_and(|number| self.is_reached(&self.servers[number])),
         }
     }
 
@@ -218,7 +249,9 @@ impl Graph {
             Robots::Moved(target) => {
                 let other = self.server(target).map(|number| &self.servers[number]);
                 match other {
-                    Some(other) if other.name == Name::Missing || other.name == Name::Private => true,
+                    Some(other) if other.name == Name::Missing || other.name == Name::Private => {
+                        true
+                    }
                     Some(other) if other.refuses.is_none() => true,
                     _ => path.starts_with("/private/"),
                 }
@@ -261,7 +294,14 @@ fn server(number: usize, dice: &mut Dice) -> Server {
         closes_after: *dice.pick(&[0, 0, 1, 2, 5]).unwrap_or(&0),
         announces_close: dice.below(2) == 0,
         closes_idle: *dice.pick(&[0, 0, 0, 700 * MILLISECOND]).unwrap_or(&0),
-        latency: *dice.pick(&[5 * MILLISECOND, 50 * MILLISECOND, 400 * MILLISECOND, 3 * SECOND]).unwrap_or(&SECOND),
+        latency: *dice
+            .pick(&[
+                5 * MILLISECOND,
+                50 * MILLISECOND,
+                400 * MILLISECOND,
+                3 * SECOND,
+            ])
+            .unwrap_or(&SECOND),
     }
 }
 
@@ -276,7 +316,9 @@ fn pair_up(servers: &mut [Server]) {
 /// Three servers in each registered domain.
 fn join_domains(servers: &mut [Server]) {
     for (number, server) in servers.iter_mut().enumerate() {
-        server.url = server.url.replace(&format!(".sim{number}."), &format!(".sim{}.", number / 3));
+        server.url = server
+            .url
+            .replace(&format!(".sim{number}."), &format!(".sim{}.", number / 3));
     }
 }
 
@@ -298,17 +340,29 @@ fn pages_of(
 ) -> BTreeMap<String, Page> {
     let mut all = BTreeMap::new();
     for number in 0..pages {
-        // A tree over the server's own pages, and links anywhere, some of them to pages that are not there.
-        let mut links: Vec<String> =
-            [2 * number + 1, 2 * number + 2].iter().filter(|&&n| n < pages).map(|&n| url(urls, server, n)).collect();
+        // A tree over the server's own pages, and links anywhere, some of them to pages that are
+        // not there.
+        let mut links: Vec<String> = [2 * number + 1, 2 * number + 2]
+            .iter()
+            .filter(|&&n| n < pages)
+            .map(|&n| url(urls, server, n))
+            .collect();
         for _ in 0..dice.below(5) {
             let other = *dice.pick(linked).unwrap_or(&server);
             links.push(url(urls, other, dice.below(pages_max + 2)));
         }
         let page = match dice.below(24) {
-            // Roots do not redirect: what a seed's redirect brings into the scope would depend on the order.
+            // Roots do not redirect: what a seed's redirect brings into the scope would depend on
+            // the order.
             0 if number > 0 => Page::Redirect(302, url(urls, server, dice.below(pages))),
-            1 if number > 0 => Page::Redirect(301, url(urls, *dice.pick(linked).unwrap_or(&server), dice.below(pages))),
+            1 if number > 0 => Page::Redirect(
+                301,
+                url(
+                    urls,
+                    *dice.pick(linked).unwrap_or(&server),
+                    dice.below(pages),
+                ),
+            ),
             2 if number > 0 => Page::Status(*dice.pick(&[404, 410, 403, 500]).unwrap_or(&404)),
             3 => Page::Recovering(1 + dice.below(2) as u32, 500, None, links),
             4 => Page::Recovering(1, 503, Some(dice.within(1..7) as u32), links),

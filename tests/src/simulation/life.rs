@@ -27,7 +27,11 @@ const LOOK_EVERY: Micros = 5 * SECOND;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AnswerTo {
     /// A message of a stream's consumer: an ack.
-    Consumer { edge: Edge, consumer: usize, sequence: u64 },
+    Consumer {
+        edge: Edge,
+        consumer: usize,
+        sequence: u64,
+    },
     /// A request: a reply.
     Asker(ReplyTo),
 }
@@ -42,8 +46,19 @@ pub(crate) struct Begun {
 
 impl Begun {
     pub(crate) fn of(settling: &Settling) -> Self {
-        let &Settling { process, taken, held_until, next_renewal, .. } = settling;
-        Begun { process, taken, held_until, next_renewal }
+        let &Settling {
+            process,
+            taken,
+            held_until,
+            next_renewal,
+            ..
+        } = settling;
+        Begun {
+            process,
+            taken,
+            held_until,
+            next_renewal,
+        }
     }
 }
 
@@ -74,7 +89,8 @@ pub(crate) struct LifeOf<C> {
     pub(crate) process: Process,
     store: Option<Arc<MemoryStore>>,
     born: Micros,
-    /// What has come and waits for its turn: answers first, then requests, then messages of streams.
+    /// What has come and waits for its turn: answers first, then requests, then messages of
+    /// streams.
     answers: VecDeque<(u64, Answer)>,
     requests: VecDeque<SoftMessage>,
     pub(crate) messages: VecDeque<Delivery>,
@@ -83,7 +99,8 @@ pub(crate) struct LifeOf<C> {
     /// Messages published so far, each counted once.
     announced: u64,
     pub(crate) next_upkeep: Micros,
-    /// Of a stage with state: when it renews its lease, and the revision under which that was taken.
+    /// Of a stage with state: when it renews its lease, and the revision under which that was
+    /// taken.
     next_renewal: Option<Micros>,
     pub(crate) taken: u64,
     pub(crate) held_until: Micros,
@@ -91,14 +108,16 @@ pub(crate) struct LifeOf<C> {
     pub(crate) tenure: Option<Tenure>,
     /// Partitions move in this run.
     pub(crate) scales: bool,
-    /// When it looks at its streams, in a run in which they may become shorter, or in which partitions move.
+    /// When it looks at its streams, in a run in which they may become shorter, or in which
+    /// partitions move.
     next_look: Option<Micros>,
 }
 
 /// The process died in the middle of a step.
 pub(crate) struct Died;
 
-/// Reads how far earlier lives came in all streams. None is ever made anew here: they all have one identity.
+/// Reads how far earlier lives came in all streams. None is ever made anew here: they all have one
+/// identity.
 fn adopt(
     settlement: &mut Settlement<AnswerTo>,
     tables: Option<&dyn Store>,
@@ -108,12 +127,20 @@ fn adopt(
 ) {
     let each: Vec<Option<u16>> = match drawn {
         Drawn::All => vec![None],
-        Drawn::Each(owned) => owned.iter().map(|(partition, _)| Some(*partition)).collect(),
+        Drawn::Each(owned) => owned
+            .iter()
+            .map(|(partition, _)| Some(*partition))
+            .collect(),
     };
-    for edge in Edge::ALL.into_iter().filter(|&edge| pipeline.edges.stream(edge).is_some()) {
+    for edge in Edge::ALL
+        .into_iter()
+        .filter(|&edge| pipeline.edges.stream(edge).is_some())
+    {
         let is_owned = stage.row().inputs.contains(&Source::Owned(edge));
         let consumers: &[Option<u16>] = if is_owned { &each } else { &[None] };
-        settlement.adopt(tables, edge, consumers, 1).expect("a store in memory does not fail");
+        settlement
+            .adopt(tables, edge, consumers, 1)
+            .expect("a store in memory does not fail");
     }
 }
 
@@ -129,10 +156,20 @@ impl<C: Simulated> LifeOf<C> {
         store: Option<Arc<MemoryStore>>,
         around: &mut Around,
     ) -> Self {
-        let Begun { process, taken, held_until, next_renewal } = *begun;
-        let (place, born) = (process.place, around.now);
-        let life =
-            Life { stage: place.stage.name(), instance: place.instance, life: opening.life, epoch: opening.epoch };
+        let Begun {
+            process,
+            taken,
+            held_until,
+            next_renewal,
+        } = *begun;
+        let place = process.place;
+        let born = around.now;
+        let life = Life {
+            stage: place.stage.name(),
+            instance: place.instance,
+            life: opening.life,
+            epoch: opening.epoch,
+        };
         let tables = store.as_deref().map(|store| store as &dyn Store);
         let subjects = around.routes.subjects.clone();
         let mut settlement = Settlement::open(life, subjects, pipeline, tables, Timestamp::ZERO)
@@ -179,7 +216,10 @@ impl<C: Simulated> LifeOf<C> {
     }
 
     pub(crate) fn is_quiet(&self) -> bool {
-        self.core.is_idle() && self.settlement.is_settled() && self.messages.is_empty() && self.requests.is_empty()
+        self.core.is_idle()
+            && self.settlement.is_settled()
+            && self.messages.is_empty()
+            && self.requests.is_empty()
     }
 
     pub(crate) fn counts(&self) -> Vec<Count> {
@@ -196,7 +236,9 @@ impl<C: Simulated> LifeOf<C> {
     }
 
     fn is_reassigned(&self) -> bool {
-        self.tenure.as_ref().is_some_and(|tenure| tenure.reassigned.is_some())
+        self.tenure
+            .as_ref()
+            .is_some_and(|tenure| tenure.reassigned.is_some())
     }
 
     pub(crate) fn now(&self, around: &Around) -> Timestamp {
@@ -206,11 +248,19 @@ impl<C: Simulated> LifeOf<C> {
     /// The next of: the core's wish, publishes that are due, upkeep, the renewal of the lease.
     pub(crate) fn wake_at(&self, now: Micros) -> Option<Micros> {
         let by_clock = |at: Timestamp| self.born.saturating_add(at.as_micros());
-        let core = self.core.wake_at().filter(|_| self.settlement.may_step(self.at(now))).map(by_clock);
+        let core = self
+            .core
+            .wake_at()
+            .filter(|_| self.settlement.may_step(self.at(now)))
+            .map(by_clock);
         let due = self.settlement.due_at().map(by_clock);
-        let needs_upkeep = self.scales || self.settlement.needs_upkeep() || self.settlement.wants_look();
+        let needs_upkeep =
+            self.scales || self.settlement.needs_upkeep() || self.settlement.wants_look();
         let upkeep = needs_upkeep.then_some(self.next_upkeep);
-        [core, due, upkeep, self.next_renewal, self.next_look].into_iter().flatten().min()
+        [core, due, upkeep, self.next_renewal, self.next_look]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(crate) fn take(&mut self, input: Input, around: &mut Around) -> Result<(), Died> {
@@ -226,7 +276,10 @@ impl<C: Simulated> LifeOf<C> {
                     self.step(Event::Stored(tag), around)?;
                 }
             }
-            Input::Refused(token) => self.settlement.refused(self.now(around), token, Refused::Full),
+            Input::Refused(token) => {
+                self.settlement
+                    .refused(self.now(around), token, Refused::Full)
+            }
             Input::Disconnected => self.settlement.disconnected(),
             Input::Reconnected => {
                 self.settlement.disconnected();
@@ -265,7 +318,9 @@ impl<C: Simulated> LifeOf<C> {
 
     /// Looks whether the streams are what they were.
     fn look(&mut self, around: &mut Around) -> Result<(), Died> {
-        let looked = self.settlement.look(&around.look(self.settlement.expected()));
+        let looked = self
+            .settlement
+            .look(&around.look(self.settlement.expected()));
         self.unless_rewound(looked, around)
     }
 
@@ -328,16 +383,38 @@ impl<C: Simulated> LifeOf<C> {
     }
 
     fn receive(&mut self, delivery: Delivery, around: &mut Around) -> Result<(), Died> {
-        let Delivery { edge, consumer, partition, sequence, at, payload } = delivery;
-        let answer_to = AnswerTo::Consumer { edge, consumer, sequence };
-        let payloads = payloads(edge, payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
-        let at = (InputAt { edge, partition, sequence }, at as i64);
-        let given = self.settlement.message(self.now(around), at.0, at.1, payloads.len(), answer_to);
+        let Delivery {
+            edge,
+            consumer,
+            partition,
+            sequence,
+            at,
+            payload,
+        } = delivery;
+        let answer_to = AnswerTo::Consumer {
+            edge,
+            consumer,
+            sequence,
+        };
+        let payloads =
+            payloads(edge, payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
+        let at = (
+            InputAt {
+                edge,
+                partition,
+                sequence,
+            },
+            at as i64,
+        );
+        let given =
+            self.settlement
+                .message(self.now(around), at.0, at.1, payloads.len(), answer_to);
         let Some(tickets) = self.unless_rewound(given, around)? else {
             return self.carry_out_all(around);
         };
         for (ticket, payload) in tickets.into_iter().zip(payloads) {
-            let input = C::decode(edge, &payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
+            let input = C::decode(edge, &payload)
+                .unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
             if edge == Edge::FetchReports
                 && let Ok(report) = decode(&payload)
             {
@@ -349,20 +426,29 @@ impl<C: Simulated> LifeOf<C> {
     }
 
     fn receive_soft(&mut self, message: SoftMessage, around: &mut Around) -> Result<(), Died> {
-        let input =
-            C::decode(message.edge, &message.payload).unwrap_or_else(|error| panic!("{:?}: {error}", message.edge));
-        let ticket = self.settlement.request(message.reply.map(AnswerTo::Asker), self.now(around));
+        let input = C::decode(message.edge, &message.payload)
+            .unwrap_or_else(|error| panic!("{:?}: {error}", message.edge));
+        let ticket = self
+            .settlement
+            .request(message.reply.map(AnswerTo::Asker), self.now(around));
         self.step(Event::Message { ticket, input }, around)
     }
 
     /// Steps the core and carries out what it says, unless the process dies half-way.
-    pub(crate) fn step(&mut self, event: Event<C::Input, C::Answer>, around: &mut Around) -> Result<(), Died> {
+    pub(crate) fn step(
+        &mut self,
+        event: Event<C::Input, C::Answer>,
+        around: &mut Around,
+    ) -> Result<(), Died> {
         let mut out = Output::default();
         let stepped = self.core.step(self.now(around), event, &mut out);
         stepped.expect("a store in memory does not fail");
         self.check_outputs(&out);
-        let acts = out.publishes.len() + out.sends.len() + out.effects.len() > 0 || !out.finished.is_empty();
-        let mut left = around.dies_in_step(self.process.place, acts).unwrap_or(usize::MAX);
+        let acts = out.publishes.len() + out.sends.len() + out.effects.len() > 0
+            || !out.finished.is_empty();
+        let mut left = around
+            .dies_in_step(self.process.place, acts)
+            .unwrap_or(usize::MAX);
         let (step, effects) = out.split();
         // A step that took long may end after the lease.
         let ended = self.now(around) + Duration::from_micros(around.step_takes());
@@ -372,17 +458,39 @@ impl<C: Simulated> LifeOf<C> {
             spend(&mut left)?;
             self.next_effect += 1;
             self.effects.insert(self.next_effect);
-            C::perform(effect, EffectId { process: self.process, number: self.next_effect }, around);
+            C::perform(
+                effect,
+                EffectId {
+                    process: self.process,
+                    number: self.next_effect,
+                },
+                around,
+            );
         }
-        if left == usize::MAX { Ok(()) } else { Err(Died) }
+        if left == usize::MAX {
+            Ok(())
+        } else {
+            Err(Died)
+        }
     }
 
-    /// The stage sends on the edges that the topology gives it, or passes on what is addressed to a partition that was split.
+    /// The stage sends on the edges that the topology gives it, or passes on what is addressed to a
+    /// partition that was split.
     fn check_outputs(&self, out: &Output<C::Effect>) {
         let row = self.process.place.stage.row();
-        for edge in out.publishes.iter().map(|publish| publish.edge).chain(out.sends.iter().map(|send| send.edge)) {
+        for edge in out
+            .publishes
+            .iter()
+            .map(|publish| publish.edge)
+            .chain(out.sends.iter().map(|send| send.edge))
+        {
             let passes_on = row.inputs.contains(&Source::Owned(edge));
-            assert!(row.outputs.contains(&edge) || passes_on, "{} sends on {}", row.name, edge.name());
+            assert!(
+                row.outputs.contains(&edge) || passes_on,
+                "{} sends on {}",
+                row.name,
+                edge.name()
+            );
         }
     }
 
@@ -391,14 +499,21 @@ impl<C: Simulated> LifeOf<C> {
         self.carry_out(&mut left, around)
     }
 
-    /// Does what the settlement says, as long as acts are left; the process dies after the last. A commit is no act:
-    /// what is before it has no effect.
+    /// Does what the settlement says, as long as acts are left; the process dies after the last. A
+    /// commit is no act: what is before it has no effect.
     fn carry_out(&mut self, left: &mut usize, around: &mut Around) -> Result<(), Died> {
         while let Some(action) = self.settlement.next_action() {
             if let Action::Commit(changes) = action {
-                let store = self.store.as_ref().expect("only a stage with state commits");
-                self.tenure.iter_mut().for_each(|tenure| tenure.ahead.changed.note(&tenure.rows, &changes));
-                store.commit(&changes).expect("a store in memory does not fail");
+                let store = self
+                    .store
+                    .as_ref()
+                    .expect("only a stage with state commits");
+                self.tenure
+                    .iter_mut()
+                    .for_each(|tenure| tenure.ahead.changed.note(&tenure.rows, &changes));
+                store
+                    .commit(&changes)
+                    .expect("a store in memory does not fail");
                 self.settlement.committed(self.at(around.now));
                 continue;
             }
@@ -406,21 +521,40 @@ impl<C: Simulated> LifeOf<C> {
             match action {
                 Action::Commit(_) => {}
                 Action::Publish(token) => self.publish(token, around),
-                Action::Send(send) => around.send(self.process, send.edge, &send.token, send.payload),
-                Action::Reply(AnswerTo::Asker(to), payload) => around.reply(self.process, to, &payload),
-                Action::Ack(AnswerTo::Consumer { edge, consumer, sequence }) => {
+                Action::Send(send) => {
+                    around.send(self.process, send.edge, &send.token, send.payload)
+                }
+                Action::Reply(AnswerTo::Asker(to), payload) => {
+                    around.reply(self.process, to, &payload)
+                }
+                Action::Ack(AnswerTo::Consumer {
+                    edge,
+                    consumer,
+                    sequence,
+                }) => {
                     around.ack(self.process, edge, consumer, sequence);
                 }
-                Action::Extend(AnswerTo::Consumer { edge, consumer, sequence }) => {
+                Action::Extend(AnswerTo::Consumer {
+                    edge,
+                    consumer,
+                    sequence,
+                }) => {
                     around.extend(self.process, edge, consumer, sequence);
                 }
-                Action::Nak(AnswerTo::Consumer { edge, consumer, sequence }) => {
+                Action::Nak(AnswerTo::Consumer {
+                    edge,
+                    consumer,
+                    sequence,
+                }) => {
                     around.nak(self.process, edge, consumer, sequence);
                 }
                 // Who asked waits for nothing more.
                 Action::Nak(AnswerTo::Asker(_)) => {}
                 Action::Reply(..) | Action::Ack(_) | Action::Extend(_) => {
-                    panic!("{:?} answers an input as none is answered: {action:?}", self.process)
+                    panic!(
+                        "{:?} answers an input as none is answered: {action:?}",
+                        self.process
+                    )
                 }
             }
         }
@@ -428,9 +562,16 @@ impl<C: Simulated> LifeOf<C> {
     }
 
     fn publish(&mut self, token: u64, around: &mut Around) {
-        let Some(message) = self.settlement.outgoing(token) else { return };
+        let Some(message) = self.settlement.outgoing(token) else {
+            return;
+        };
         let (edge, on) = around.routes.of(&message.subject);
-        let message = Outgoing { edge, token: on, id: message.id.clone(), payload: message.payload.clone() };
+        let message = Outgoing {
+            edge,
+            token: on,
+            id: message.id.clone(),
+            payload: message.payload.clone(),
+        };
         if token == self.announced {
             self.announced += 1;
             around.checks.publishes(self.process, &message);

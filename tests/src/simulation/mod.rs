@@ -1,10 +1,13 @@
-//! Simulation: all cores but the archiver's in one process, over a broker in memory, in simulated time, from a seed.
+//! Simulation: all cores but the archiver's in one process, over a broker in memory, in simulated
+//! time, from a seed.
 //!
-//! In: a [`Plan`], which a seed stands for. Out: how the run ended, or which promise was broken, where and when.
+//! In: a [`Plan`], which a seed stands for. Out: how the run ended, or which promise was broken,
+//! where and when.
 //!
-//! Invariant: nothing here reads a clock, draws from anything but the seed, or depends on the order of a hash
-//! table; so a seed replays its run step for step. P1 to P5 and P7 are looked after in every step, and in the end the
-//! outcome of every URL is compared with what the web was made to be.
+//! Invariant: nothing here reads a clock, draws from anything but the seed, or depends on the order
+//! of a hash table; so a seed replays its run step for step. P1 to P5 and P7 are looked after in
+//! every step, and in the end the outcome of every URL is compared with what the web was made to
+//! be.
 
 mod agenda;
 mod ahead;

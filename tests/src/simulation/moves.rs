@@ -1,5 +1,6 @@
-//! Moves: what an instance of a stage with state does between two lives of its core, one thing after the other, as the mover
-//! of a process does it: the steps are the same, the broker is one in memory.
+//! Moves: what an instance of a stage with state does between two lives of its core, one thing
+//! after the other, as the mover of a process does it: the steps are the same, the broker is one in
+//! memory.
 //!
 //! Between any two things time goes by, and the process may die, stand still or lose its lease.
 
@@ -71,17 +72,35 @@ impl Settling {
         around: &Around,
     ) -> Self {
         let next_renewal = around.now + around.leases.lasts / 4;
-        let next = if left.is_some() { Next::WhatToHalve } else { Next::ForgetCopies };
+        let next = if left.is_some() {
+            Next::WhatToHalve
+        } else {
+            Next::ForgetCopies
+        };
         let (ahead, opened) = left.unwrap_or_default();
-        let (given, next, next_at) = (Vec::new(), [next].into(), around.now);
-        Settling { process, taken, held_until, next_renewal, rows, ahead, opened, given, next, next_at }
+        let given = Vec::new();
+        let next = [next].into();
+        let next_at = around.now;
+        Settling {
+            process,
+            taken,
+            held_until,
+            next_renewal,
+            rows,
+            ahead,
+            opened,
+            given,
+            next,
+            next_at,
+        }
     }
 
     pub(crate) fn wake_at(&self) -> Micros {
         self.next_at.min(self.next_renewal)
     }
 
-    /// Takes what reaches a process between two lives of its core: nothing but the clock and its lease.
+    /// Takes what reaches a process between two lives of its core: nothing but the clock and its
+    /// lease.
     pub(crate) fn take(
         &mut self,
         input: &Input,
@@ -104,17 +123,26 @@ impl Settling {
         if self.next_at > around.now {
             return Ok(None);
         }
-        self.opened = self.opened.take().or_else(|| open.map(|open| open(store.clone())));
+        self.opened = self
+            .opened
+            .take()
+            .or_else(|| open.map(|open| open(store.clone())));
         self.go_on(around)
     }
 
     fn go_on(&mut self, around: &mut Around) -> Result<Option<Settled>, Ended> {
-        let Some(next) = self.next.pop_front() else { return Ok(None) };
+        let Some(next) = self.next.pop_front() else {
+            return Ok(None);
+        };
         let place = self.process.place;
         around.tell(|| format!("{place:?} settles: {next:?}"));
         self.next_at = around.now + around.dice.within(MILLISECOND..300 * MILLISECOND);
         let dies = around.dies_in_step(place, true);
-        let accident = if around.now < around.faults.until_s * SECOND { around.dice.within(0..10_000) } else { 10_000 };
+        let accident = if around.now < around.faults.until_s * SECOND {
+            around.dice.within(0..10_000)
+        } else {
+            10_000
+        };
         match accident {
             0..100 => return Err(Ended),
             // After what it does, or in the middle of it.
@@ -130,10 +158,19 @@ impl Settling {
             return Err(Ended);
         }
         let settled = self.does(next, dies, around)?;
-        if dies.is_some() { Err(Ended) } else { Ok(settled) }
+        if dies.is_some() {
+            Err(Ended)
+        } else {
+            Ok(settled)
+        }
     }
 
-    fn does(&mut self, next: Next, dies: Option<usize>, around: &mut Around) -> Result<Option<Settled>, Ended> {
+    fn does(
+        &mut self,
+        next: Next,
+        dies: Option<usize>,
+        around: &mut Around,
+    ) -> Result<Option<Settled>, Ended> {
         let Place { stage, instance } = self.process.place;
         match next {
             Next::ForgetCopies => {
@@ -142,7 +179,11 @@ impl Settling {
             }
             Next::WhatToHalve => {
                 let OwnersTable { owners, .. } = self.read(around)?;
-                self.next = owners.to_halve(instance).into_iter().map(Next::HalveRows).collect();
+                self.next = owners
+                    .to_halve(instance)
+                    .into_iter()
+                    .map(Next::HalveRows)
+                    .collect();
                 self.next.push_back(Next::WhatToGive);
             }
             Next::HalveRows(split) => self.halve(&split, around)?,
@@ -157,23 +198,32 @@ impl Settling {
             Next::Give => {
                 let given = std::mem::take(&mut self.given);
                 self.change(around, |owners| {
-                    given.iter().fold(false, |any, &(partition, copy)| owners.give(partition, copy, instance) || any)
+                    given.iter().fold(false, |any, &(partition, copy)| {
+                        owners.give(partition, copy, instance) || any
+                    })
                 })?;
             }
             Next::WhatToTake => {
                 let OwnersTable { owners, .. } = self.read(around)?;
                 self.plan_taking(&owners);
             }
-            Next::Import(partition, version, copy) => self.import(partition, version, copy, around)?,
+            Next::Import(partition, version, copy) => {
+                self.import(partition, version, copy, around)?
+            }
             Next::TakeOver(taken) => {
                 let before = around.moves.taken;
                 let mut count = 0;
                 self.change(around, |owners| {
-                    count = taken.iter().filter(|(of, version)| owners.take(*of, *version, instance)).count() as u64;
+                    count = taken
+                        .iter()
+                        .filter(|(of, version)| owners.take(*of, *version, instance))
+                        .count() as u64;
                     count > 0
                 })?;
                 around.moves.taken = before + count;
-                taken.iter().for_each(|(partition, _)| _ = self.ahead.coming.remove(partition));
+                taken
+                    .iter()
+                    .for_each(|(partition, _)| _ = self.ahead.coming.remove(partition));
                 self.next.push_front(Next::Taken(taken));
             }
             Next::Taken(taken) => {
@@ -211,7 +261,10 @@ impl Settling {
                 let halved = self.rows.halve(self.opened.as_deref_mut(), split);
                 let (changes, last) = halved.expect("it can be written");
                 self.commit(&changes, around)?;
-                self.opened.as_deref_mut().map_or(Ok(()), Beside::committed).expect("it can be written");
+                self.opened
+                    .as_deref_mut()
+                    .map_or(Ok(()), Beside::committed)
+                    .expect("it can be written");
                 around.moves.halved += 1;
                 last
             }
@@ -222,12 +275,14 @@ impl Settling {
 
     /// What was sent, and its receiver has, is given.
     fn plan_giving(&mut self, owners: &Owners) {
-        let leaving = owners.leaving(self.process.place.instance).into_iter().map(|(partition, _)| partition);
+        let leaving = owners
+            .leaving(self.process.place.instance)
+            .into_iter()
+            .map(|(partition, _)| partition);
         let copied = leaving.filter(|partition| {
-            self.ahead
-                .leaving
-                .get(partition)
-                .is_some_and(|of| owners.version(*partition) == of.version && owners.copy(*partition) == Some(of.copy))
+            self.ahead.leaving.get(partition).is_some_and(|of| {
+                owners.version(*partition) == of.version && owners.copy(*partition) == Some(of.copy)
+            })
         });
         self.next = copied.map(Next::Send).collect();
         self.next.extend([Next::Give, Next::WhatToTake]);
@@ -237,9 +292,18 @@ impl Settling {
     fn plan_taking(&mut self, owners: &Owners) {
         let mut taken = Vec::new();
         for partition in owners.given_to(self.process.place.instance) {
-            let (version, Some(copy)) = (owners.version(partition), owners.copy(partition)) else { continue };
-            let is_whole = self.rows.has_whole(partition, version, copy).expect("the store is read");
-            let has_come = self.ahead.coming.get(&partition).is_some_and(|of| of.is_all_of(version, copy));
+            let (version, Some(copy)) = (owners.version(partition), owners.copy(partition)) else {
+                continue;
+            };
+            let is_whole = self
+                .rows
+                .has_whole(partition, version, copy)
+                .expect("the store is read");
+            let has_come = self
+                .ahead
+                .coming
+                .get(&partition)
+                .is_some_and(|of| of.is_all_of(version, copy));
             if is_whole || has_come {
                 taken.push((partition, version));
             }
@@ -250,33 +314,54 @@ impl Settling {
         self.next.extend([Next::TakeOver(taken), Next::End]);
     }
 
-    fn import(&mut self, partition: u16, version: u64, copy: u64, around: &Around) -> Result<(), Ended> {
+    fn import(
+        &mut self,
+        partition: u16,
+        version: u64,
+        copy: u64,
+        around: &Around,
+    ) -> Result<(), Ended> {
         let coming = self.ahead.coming.remove(&partition).expect("it has come");
         let importing = coming.importing.map(|(_, importing)| importing);
         let beside = self.opened.as_deref_mut().zip(importing);
         let whole = steps::whole(beside, partition, version, copy).expect("it can be written");
         self.commit(&whole, around)?;
-        self.opened.as_deref_mut().map_or(Ok(()), Beside::committed).expect("it can be written");
+        self.opened
+            .as_deref_mut()
+            .map_or(Ok(()), Beside::committed)
+            .expect("it can be written");
         Ok(())
     }
 
     /// Sends what changed since the copy of a partition began.
-    fn send(&mut self, partition: u16, dies: Option<usize>, around: &mut Around) -> Result<(), Ended> {
+    fn send(
+        &mut self,
+        partition: u16,
+        dies: Option<usize>,
+        around: &mut Around,
+    ) -> Result<(), Ended> {
         if let Some(divided) = self.rows.divide().expect("the store is read") {
             self.commit(&divided, around)?;
         }
         let place = self.process.place;
-        let Some(mut leaving) = self.ahead.leaving.remove(&partition) else { return Ok(()) };
+        let Some(mut leaving) = self.ahead.leaving.remove(&partition) else {
+            return Ok(());
+        };
         // Else the stream does not take all parts in time.
         if around.dice.chance(200) || around.is_cut_off(place) {
             self.change(around, |owners| owners.keep(partition, place.instance))?;
             return Ok(());
         }
-        let (changed, loading) = (self.ahead.changed.take(partition), leaving.loading.as_mut().expect("it was sent"));
-        let parts = self.rows.copy_changes(self.opened.as_deref_mut(), partition, &changed, loading);
+        let changed = self.ahead.changed.take(partition);
+        let loading = leaving.loading.as_mut().expect("it was sent");
+        let parts =
+            self.rows
+                .copy_changes(self.opened.as_deref_mut(), partition, &changed, loading);
         let mut parts = parts.expect("the store is read");
         parts.truncate(dies.unwrap_or(usize::MAX));
-        around.moves.publish((place.stage, partition, leaving.version), parts);
+        around
+            .moves
+            .publish((place.stage, partition, leaving.version), parts);
         self.given.push((partition, leaving.copy));
         Ok(())
     }
@@ -284,11 +369,17 @@ impl Settling {
     fn forget_beside(&mut self, partitions: &[u16], around: &Around) -> Result<(), Ended> {
         let mut changes = Changes::default();
         if let Some(beside) = &mut self.opened {
-            partitions.iter().try_for_each(|&partition| beside.forget(partition)).expect("it can be written");
+            partitions
+                .iter()
+                .try_for_each(|&partition| beside.forget(partition))
+                .expect("it can be written");
             beside.stage(&mut changes).expect("it can be written");
         }
         self.commit(&changes, around)?;
-        self.opened.as_deref_mut().map_or(Ok(()), Beside::committed).expect("it can be written");
+        self.opened
+            .as_deref_mut()
+            .map_or(Ok(()), Beside::committed)
+            .expect("it can be written");
         Ok(())
     }
 
@@ -297,7 +388,10 @@ impl Settling {
         if self.held_until <= around.now {
             return Err(Ended);
         }
-        self.rows.store.commit(changes).expect("a store in memory does not fail");
+        self.rows
+            .store
+            .commit(changes)
+            .expect("a store in memory does not fail");
         Ok(())
     }
 
@@ -307,12 +401,20 @@ impl Settling {
         Ok(table)
     }
 
-    fn change(&self, around: &mut Around, change: impl FnOnce(&mut Owners) -> bool) -> Result<OwnersTable, Ended> {
+    fn change(
+        &self,
+        around: &mut Around,
+        change: impl FnOnce(&mut Owners) -> bool,
+    ) -> Result<OwnersTable, Ended> {
         match around.asks_broker(self.process.place) {
             Asked::Lost => Err(Ended),
             asked => {
                 let table = around.change_owners(self.process.place.stage, change);
-                if asked == Asked::Answered { Ok(table) } else { Err(Ended) }
+                if asked == Asked::Answered {
+                    Ok(table)
+                } else {
+                    Err(Ended)
+                }
             }
         }
     }

@@ -25,7 +25,11 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn new(graph: &Graph, plan: &Plan) -> Names {
         // Where connections to an address are limited, many a server shares one.
-        let addresses = if plan.pipeline.politeness.connections_per_address > 0 { 3 } else { usize::MAX };
+        let addresses = if plan.pipeline.politeness.connections_per_address > 0 {
+            3
+        } else {
+            usize::MAX
+        };
         let mut hosts = HashMap::new();
         let mut failures = HashMap::new();
         for (number, server) in graph.servers.iter().enumerate() {
@@ -36,9 +40,16 @@ impl Names {
             if let Name::Address(times) = server.name {
                 failures.insert(server.host().to_owned(), times);
             }
-            hosts.insert(server.host().to_owned(), (server.name.clone(), address.into()));
+            hosts.insert(
+                server.host().to_owned(),
+                (server.name.clone(), address.into()),
+            );
         }
-        Names { hosts, failures, queries: 0 }
+        Names {
+            hosts,
+            failures,
+            queries: 0,
+        }
     }
 
     /// What a query for a host brings, and after how long.

@@ -1,12 +1,14 @@
 //! A node: one instance of a stage, driven as the stage loop drives it in a process.
 //!
-//! The rules of delivery are those of a process: the same [`Settlement`] says what is acked, committed and published. The
-//! node carries its actions out with the broker in memory. A crash takes the core and everything that was not committed;
-//! the next life starts from the store, when the lease of the last one is over, under the next epoch, and with a clock
-//! of its own. When the instance is to have other partitions, the life of its core ends, partitions are given and taken, and
-//! the next one begins under the same lease.
+//! The rules of delivery are those of a process: the same [`Settlement`] says what is acked,
+//! committed and published. The node carries its actions out with the broker in memory. A crash
+//! takes the core and everything that was not committed; the next life starts from the store, when
+//! the lease of the last one is over, under the next epoch, and with a clock of its own. When the
+//! instance is to have other partitions, the life of its core ends, partitions are given and taken,
+//! and the next one begins under the same lease.
 //!
-//! Not modelled: two processes that work on one store at once (the store is locked), and corrupt payloads.
+//! Not modelled: two processes that work on one store at once (the store is locked), and corrupt
+//! payloads.
 
 use super::agenda::{Answer, EffectId, Input, Place, Process};
 use super::ahead::Ahead;
@@ -87,8 +89,17 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(tables: &[(Table, Keyed)], beside: Option<OpenBeside>, halve: HalveRows) -> Self {
-        State { store: Arc::default(), tables: tables.to_vec(), beside, halve }
+    pub(crate) fn new(
+        tables: &[(Table, Keyed)],
+        beside: Option<OpenBeside>,
+        halve: HalveRows,
+    ) -> Self {
+        State {
+            store: Arc::default(),
+            tables: tables.to_vec(),
+            beside,
+            halve,
+        }
     }
 }
 
@@ -113,28 +124,59 @@ impl<C: Simulated> Node<C> {
         open: impl Fn(&Opening) -> C + 'static,
     ) -> Self {
         let pipeline = pipeline.clone();
-        let (watch, life, settling) = (None, None, None);
-        Node { place, open: Box::new(open), pipeline, state, lives: 0, watch, life, settling }
+        let watch = None;
+        let life = None;
+        let settling = None;
+        Node {
+            place,
+            open: Box::new(open),
+            pipeline,
+            state,
+            lives: 0,
+            watch,
+            life,
+            settling,
+        }
     }
 
     /// The edges whose partitions the stage owns.
     fn owned_edges(&self) -> impl Iterator<Item = Edge> {
-        self.place.stage.row().inputs.iter().filter_map(|source| match source {
-            Source::Owned(edge) => Some(*edge),
-            _ => None,
-        })
+        self.place
+            .stage
+            .row()
+            .inputs
+            .iter()
+            .filter_map(|source| match source {
+                Source::Owned(edge) => Some(*edge),
+                _ => None,
+            })
     }
 
     fn rows(&self) -> Option<Rows> {
-        let State { store, tables, halve, .. } = self.state.as_ref()?;
-        let (edges, directory) = (self.owned_edges().collect(), Directory::new(self.pipeline.partitions));
-        Some(Rows { store: store.clone(), tables: tables.clone(), edges, directory, halve: *halve })
+        let State {
+            store,
+            tables,
+            halve,
+            ..
+        } = self.state.as_ref()?;
+        let edges = self.owned_edges().collect();
+        let directory = Directory::new(self.pipeline.partitions);
+        Some(Rows {
+            store: store.clone(),
+            tables: tables.clone(),
+            edges,
+            directory,
+            halve: *halve,
+        })
     }
 
     /// The next process of the instance.
     fn next_process(&mut self) -> Process {
         self.lives += 1;
-        Process { place: self.place, life: self.lives }
+        Process {
+            place: self.place,
+            life: self.lives,
+        }
     }
 
     /// A life of the core begins, over the partitions that the table gives the instance.
@@ -145,40 +187,75 @@ impl<C: Simulated> Node<C> {
         (ahead, beside): (Ahead, Option<Box<dyn Beside>>),
         around: &mut Around,
     ) {
-        let (epoch, mut drawn, mut partitions) = (self.epoch(begun.taken), Drawn::All, Vec::new());
-        let mut owners: BTreeMap<StageName, OwnersTable> =
-            self.watch.as_ref().map(|watch| watch.tables.clone()).unwrap_or_default();
-        let (mut left_over, mut directory) = (Vec::new(), Directory::new(1));
+        let epoch = self.epoch(begun.taken);
+        let mut drawn = Drawn::All;
+        let mut partitions = Vec::new();
+        let mut owners: BTreeMap<StageName, OwnersTable> = self
+            .watch
+            .as_ref()
+            .map(|watch| watch.tables.clone())
+            .unwrap_or_default();
+        let mut left_over = Vec::new();
+        let mut directory = Directory::new(1);
         if let (Some(state), Some(settled)) = (&self.state, settled) {
             let of = &settled.table.owners;
             partitions = of.used_by(self.place.instance);
             let owns_all = partitions.len() == of.partitions.len();
-            if !owns_all || are_divided(state.store.as_ref()).expect("a store in memory does not fail") {
-                drawn = Drawn::Each(partitions.iter().map(|&partition| (partition, of.version(partition))).collect());
+            if !owns_all
+                || are_divided(state.store.as_ref()).expect("a store in memory does not fail")
+            {
+                drawn = Drawn::Each(
+                    partitions
+                        .iter()
+                        .map(|&partition| (partition, of.version(partition)))
+                        .collect(),
+                );
             }
             left_over = settled.left_over;
             directory = of.directory();
-            let hashes = partitions.iter().filter_map(|&partition| directory.hashes_of(partition));
+            let hashes = partitions
+                .iter()
+                .filter_map(|&partition| directory.hashes_of(partition));
             around.moves.hashes.insert(self.place, hashes.collect());
             owners.insert(self.place.stage, settled.table);
             around.moves.used.insert(self.place, partitions.clone());
         }
-        let revision = owners.get(&self.place.stage).map_or(0, |table| table.revision);
+        let revision = owners
+            .get(&self.place.stage)
+            .map_or(0, |table| table.revision);
         let number = around.dice.number();
         let store = self.state.as_ref().map(|state| state.store.clone());
         let opening = Opening {
             instance: self.place.instance,
             epoch,
             life: number,
-            past: if around.web.served.is_empty() { Past::Unknown } else { Past::Successful },
+            past: if around.web.served.is_empty() {
+                Past::Unknown
+            } else {
+                Past::Successful
+            },
             store: store.clone().map(|store| store as Arc<dyn Store>),
             partitions,
-            owners: owners.into_iter().map(|(stage, table)| (stage, table.owners)).collect(),
+            owners: owners
+                .into_iter()
+                .map(|(stage, table)| (stage, table.owners))
+                .collect(),
             beside: RefCell::new(beside),
         };
         let core = (self.open)(&opening);
-        let rows = self.rows().map(|rows| (Rows { directory, ..rows }, revision, left_over, ahead));
-        let life = LifeOf::begin(core, &opening, begun, &drawn, rows, &self.pipeline, store, around);
+        let rows = self
+            .rows()
+            .map(|rows| (Rows { directory, ..rows }, revision, left_over, ahead));
+        let life = LifeOf::begin(
+            core,
+            &opening,
+            begun,
+            &drawn,
+            rows,
+            &self.pipeline,
+            store,
+            around,
+        );
         for edge in self.owned_edges() {
             around.broker.draw(edge, self.place, &drawn);
         }
@@ -186,7 +263,9 @@ impl<C: Simulated> Node<C> {
     }
 
     fn epoch(&self, taken: u64) -> u64 {
-        let next = |state: &State| next_epoch(state.store.as_ref(), taken).expect("a store in memory does not fail");
+        let next = |state: &State| {
+            next_epoch(state.store.as_ref(), taken).expect("a store in memory does not fail")
+        };
         self.state.as_ref().map_or(0, next)
     }
 
@@ -220,7 +299,9 @@ impl<C: Simulated> Node<C> {
     }
 
     fn take_between(&mut self, input: &Input, around: &mut Around) {
-        let (Some(settling), Some(state)) = (&mut self.settling, &self.state) else { return };
+        let (Some(settling), Some(state)) = (&mut self.settling, &self.state) else {
+            return;
+        };
         match settling.take(input, state.beside.as_ref(), &state.store, around) {
             Err(_) => self.ends(around),
             Ok(None) => {}
@@ -245,7 +326,9 @@ impl<C: Simulated> Node<C> {
     }
 
     fn take_in_life(&mut self, input: Input, around: &mut Around) -> Result<(), Died> {
-        let (Some(life), Some(watch)) = (&mut self.life, &mut self.watch) else { return Ok(()) };
+        let (Some(life), Some(watch)) = (&mut self.life, &mut self.watch) else {
+            return Ok(());
+        };
         if matches!(input, Input::Tick) {
             life.hear_of_owners(watch, around);
         }
@@ -254,7 +337,11 @@ impl<C: Simulated> Node<C> {
         if life.is_drained_for_others(around)?
             && let Some(life) = self.life.take()
         {
-            let Left { held, ahead, beside } = life.end(around)?;
+            let Left {
+                held,
+                ahead,
+                beside,
+            } = life.end(around)?;
             let process = self.next_process();
             around.leases.pass_on(process);
             self.settle(process, held, Some((ahead, beside)), around);
@@ -265,9 +352,16 @@ impl<C: Simulated> Node<C> {
 
 impl<C: Simulated> AnyNode for Node<C> {
     fn start(&mut self, around: &mut Around) -> bool {
-        let process = Process { place: self.place, life: self.lives + 1 };
+        let process = Process {
+            place: self.place,
+            life: self.lives + 1,
+        };
         let held_until = around.now + around.leases.lasts;
-        let taken = match self.state.is_some().then(|| around.leases.take(around.now, process)) {
+        let taken = match self
+            .state
+            .is_some()
+            .then(|| around.leases.take(around.now, process))
+        {
             None => 0,
             Some(Some(taken)) => taken,
             Some(None) => return false,
@@ -278,10 +372,27 @@ impl<C: Simulated> AnyNode for Node<C> {
             self.settle(process, (taken, held_until), None, around);
             return true;
         }
-        let table = around.moves.tables.get(&self.place.stage).filter(|_| self.state.is_some());
-        let settled = table.map(|table| Settled { table: table.clone(), left_over: Vec::new() });
+        let table = around
+            .moves
+            .tables
+            .get(&self.place.stage)
+            .filter(|_| self.state.is_some());
+        let settled = table.map(|table| Settled {
+            table: table.clone(),
+            left_over: Vec::new(),
+        });
         let next_renewal = around.now + around.leases.lasts / 4;
-        self.begin(&Begun { process, taken, held_until, next_renewal }, settled, Default::default(), around);
+        self.begin(
+            &Begun {
+                process,
+                taken,
+                held_until,
+                next_renewal,
+            },
+            settled,
+            Default::default(),
+            around,
+        );
         self.carry_out(around);
         true
     }
@@ -296,7 +407,9 @@ impl<C: Simulated> AnyNode for Node<C> {
     }
 
     fn take(&mut self, input: Input, around: &mut Around) {
-        let (Some(process), Some(watch)) = (self.process(), &mut self.watch) else { return };
+        let (Some(process), Some(watch)) = (self.process(), &mut self.watch) else {
+            return;
+        };
         match input {
             Input::Owners(stage, table) => return watch.sees(self.place, stage, table, around),
             Input::Tick => watch.tick(process, around),

@@ -1,5 +1,5 @@
-//! Nodes: the instances of all stages but the archiver, opened as their binaries open them, and who does their work
-//! that waits.
+//! Nodes: the instances of all stages but the archiver, opened as their binaries open them, and who
+//! does their work that waits.
 
 use super::agenda::{Answer, EffectId, Place};
 use super::around::Around;
@@ -41,7 +41,11 @@ impl Simulated for Splitter {
     }
 
     fn accept(answer: Answer) -> Option<Self::Answer> {
-        if let Answer::HostSplitter(answer) = answer { Some(answer) } else { None }
+        if let Answer::HostSplitter(answer) = answer {
+            Some(answer)
+        } else {
+            None
+        }
     }
 }
 
@@ -61,7 +65,10 @@ impl Simulated for Resolver {
             resolver::effect::Effect::Query { name } => {
                 let (after, found) = around.names.query(&name, &mut around.dice);
                 let found = match found {
-                    FoundName::Address(address, ttl_s) => Found::Addresses { addresses: vec![address], ttl_s },
+                    FoundName::Address(address, ttl_s) => Found::Addresses {
+                        addresses: vec![address],
+                        ttl_s,
+                    },
                     FoundName::Missing => Found::NoAddress { ttl_s: None },
                     FoundName::Failure => Found::Temporary,
                 };
@@ -73,22 +80,34 @@ impl Simulated for Resolver {
     }
 
     fn accept(answer: Answer) -> Option<Self::Answer> {
-        if let Answer::Resolver(answer) = answer { Some(answer) } else { None }
+        if let Answer::Resolver(answer) = answer {
+            Some(answer)
+        } else {
+            None
+        }
     }
 }
 
 impl Simulated for Scheduler {
-    /// The ledger changes after a moment, the answer comes after another: or not, when the broker is out of reach.
+    /// The ledger changes after a moment, the answer comes after another: or not, when the broker
+    /// is out of reach.
     fn perform(need: LedgerNeed, id: EffectId, around: &mut Around) {
         around.enter_need(id, need);
     }
 
     fn accept(answer: Answer) -> Option<LedgerAnswer> {
-        if let Answer::Scheduler(answer) = answer { Some(answer) } else { None }
+        if let Answer::Scheduler(answer) = answer {
+            Some(answer)
+        } else {
+            None
+        }
     }
 
     fn why_idle(&self, now: Timestamp, server: &str) -> Option<String> {
-        match self.why_idle(now, server).expect("a store in memory does not fail") {
+        match self
+            .why_idle(now, server)
+            .expect("a store in memory does not fail")
+        {
             Idle::Elsewhere(_) => None,
             why => Some(why.to_string()),
         }
@@ -106,7 +125,11 @@ impl Simulated for Fetcher {
     }
 
     fn accept(answer: Answer) -> Option<Self::Answer> {
-        if let Answer::Fetcher(answer) = answer { Some(answer) } else { None }
+        if let Answer::Fetcher(answer) = answer {
+            Some(answer)
+        } else {
+            None
+        }
     }
 }
 
@@ -116,7 +139,11 @@ impl Simulated for Parser {
     }
 
     fn accept(answer: Answer) -> Option<Self::Answer> {
-        if let Answer::Parser(answer) = answer { Some(answer) } else { None }
+        if let Answer::Parser(answer) = answer {
+            Some(answer)
+        } else {
+            None
+        }
     }
 }
 
@@ -131,15 +158,21 @@ const SIMULATED: [StageName; 6] = [
 ];
 
 fn places(pipeline: &Pipeline, stage: StageName) -> Vec<Place> {
-    (0..pipeline.stages.of(stage).replicas).map(|instance| Place { stage, instance }).collect()
+    (0..pipeline.stages.of(stage).replicas)
+        .map(|instance| Place { stage, instance })
+        .collect()
 }
 
 /// The instances that a crawl begins with.
 pub(crate) fn from_the_beginning(pipeline: &Pipeline) -> BTreeSet<Place> {
-    SIMULATED.into_iter().flat_map(|stage| places(pipeline, stage)).collect()
+    SIMULATED
+        .into_iter()
+        .flat_map(|stage| places(pipeline, stage))
+        .collect()
 }
 
-/// Makes the consumers that instances share. Those of owned partitions come with the lives of their cores.
+/// Makes the consumers that instances share. Those of owned partitions come with the lives of their
+/// cores.
 pub(crate) fn connect(broker: &mut Broker, pipeline: &Pipeline) {
     for stage in SIMULATED {
         for source in stage.row().inputs {
@@ -150,13 +183,19 @@ pub(crate) fn connect(broker: &mut Broker, pipeline: &Pipeline) {
     }
 }
 
-/// All instances of all stages: of those with state as many as may ever be wanted, when the crawl is scaled.
+/// All instances of all stages: of those with state as many as may ever be wanted, when the crawl
+/// is scaled.
 pub(crate) fn all(pipeline: &Pipeline, scales: bool) -> BTreeMap<Place, Box<dyn AnyNode>> {
     let mut all = from_the_beginning(pipeline);
-    for stage in SIMULATED.into_iter().filter(|stage| scales && stage.row().has_state) {
+    for stage in SIMULATED
+        .into_iter()
+        .filter(|stage| scales && stage.row().has_state)
+    {
         all.extend((0..INSTANCES_MAX).map(|instance| Place { stage, instance }));
     }
-    all.into_iter().map(|place| (place, node(place, pipeline.clone()))).collect()
+    all.into_iter()
+        .map(|place| (place, node(place, pipeline.clone())))
+        .collect()
 }
 
 fn cache(settings: &UrlCacheSettings) -> UrlCache {
@@ -166,41 +205,78 @@ fn cache(settings: &UrlCacheSettings) -> UrlCache {
 fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
     let all = pipeline.clone();
     match place.stage {
-        StageName::HostSplitter => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
-            let cache = cache(&pipeline.stages.host_splitter.cache);
-            let mut core = Splitter::new((&pipeline).into(), cache, opening.life);
-            core.owners(StageName::Dedup, &opening.owners[&StageName::Dedup]);
-            core
-        })),
-        StageName::Dedup => dedup(place, pipeline),
-        StageName::Resolver => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
-            let past = opening.past;
-            Resolver::new(resolver::resolver::Settings { past, ..(&pipeline).into() })
-        })),
-        StageName::Scheduler => {
-            let state = State::new(&scheduler::TABLES, None, scheduler::halve);
-            Box::new(Node::new(place, &all, Some(state), move |opening: &Opening| {
-                let store = opening.store.clone().expect("the scheduler has a store");
-                let quality = Qualities::open(&pipeline).expect("no table");
-                let schedulers = Schedulers::of(&opening.owners[&StageName::Scheduler], opening.instance);
-                let directory = opening.owners[&StageName::Scheduler].directory();
-                let Opening { instance, life, epoch, partitions, .. } = opening;
-                let pipeline = with_some_topics(&pipeline, *life);
-                let settings = Settings { life: *life, schedulers, directory, ..Settings::new(&pipeline, quality) };
-                let opened = Scheduler::open(settings, *instance, *epoch, partitions, store, Timestamp::ZERO);
-                let mut core = opened.expect("a store in memory does not fail");
+        StageName::HostSplitter => {
+            Box::new(Node::new(place, &all, None, move |opening: &Opening| {
+                let cache = cache(&pipeline.stages.host_splitter.cache);
+                let mut core = Splitter::new((&pipeline).into(), cache, opening.life);
                 core.owners(StageName::Dedup, &opening.owners[&StageName::Dedup]);
                 core
             }))
         }
+        StageName::Dedup => dedup(place, pipeline),
+        StageName::Resolver => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
+            let past = opening.past;
+            Resolver::new(resolver::resolver::Settings {
+                past,
+                ..(&pipeline).into()
+            })
+        })),
+        StageName::Scheduler => {
+            let state = State::new(&scheduler::TABLES, None, scheduler::halve);
+            Box::new(Node::new(
+                place,
+                &all,
+                Some(state),
+                move |opening: &Opening| {
+                    let store = opening.store.clone().expect("the scheduler has a store");
+                    let quality = Qualities::open(&pipeline).expect("no table");
+                    let schedulers =
+                        Schedulers::of(&opening.owners[&StageName::Scheduler], opening.instance);
+                    let directory = opening.owners[&StageName::Scheduler].directory();
+                    let Opening {
+                        instance,
+                        life,
+                        epoch,
+                        partitions,
+                        ..
+                    } = opening;
+                    let pipeline = with_some_topics(&pipeline, *life);
+                    let settings = Settings {
+                        life: *life,
+                        schedulers,
+                        directory,
+                        ..Settings::new(&pipeline, quality)
+                    };
+                    let opened = Scheduler::open(
+                        settings,
+                        *instance,
+                        *epoch,
+                        partitions,
+                        store,
+                        Timestamp::ZERO,
+                    );
+                    let mut core = opened.expect("a store in memory does not fail");
+                    core.owners(StageName::Dedup, &opening.owners[&StageName::Dedup]);
+                    core
+                },
+            ))
+        }
         StageName::Fetcher => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
             let schedulers = opening.owners[&StageName::Scheduler].instances();
-            let settings = fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life);
-            Fetcher::new(fetcher::settings::Settings { schedulers, past: opening.past, ..settings })
+            let settings =
+                fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life);
+            Fetcher::new(fetcher::settings::Settings {
+                schedulers,
+                past: opening.past,
+                ..settings
+            })
         })),
         StageName::Parser => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
             let dedups = opening.owners[&StageName::Dedup].clone();
-            Parser::new(parser::core::Settings { dedups, ..(&pipeline).into() })
+            Parser::new(parser::core::Settings {
+                dedups,
+                ..(&pipeline).into()
+            })
         })),
         StageName::Archiver => unreachable!("the archiver is not simulated"),
     }
@@ -226,29 +302,59 @@ fn dedup(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
         let keys = MovingKeys::open(&settings, store.as_ref(), of_moves.path().into(), &[]);
         Box::new(keys.expect("a store in memory does not fail"))
     });
-    let state = State::new(&dedup::dedup::TABLES, Some(beside), dedup::meta::last_serial);
-    Box::new(Node::new(place, &all, Some(state), move |opening: &Opening| {
-        let store = opening.store.clone().expect("dedup has a store");
-        let cache = cache(&pipeline.stages.dedup.cache);
-        let left = opening.beside.take().map(|left| left as Box<dyn Any>);
-        let seen = left.and_then(|left| left.downcast().ok()).map_or_else(
-            || {
-                let folder = folder.path().into();
-                MovingKeys::open(&(&pipeline).into(), store.as_ref(), folder, &opening.partitions)
+    let state = State::new(
+        &dedup::dedup::TABLES,
+        Some(beside),
+        dedup::meta::last_serial,
+    );
+    Box::new(Node::new(
+        place,
+        &all,
+        Some(state),
+        move |opening: &Opening| {
+            let store = opening.store.clone().expect("dedup has a store");
+            let cache = cache(&pipeline.stages.dedup.cache);
+            let left = opening.beside.take().map(|left| left as Box<dyn Any>);
+            let seen = left.and_then(|left| left.downcast().ok()).map_or_else(
+                || {
+                    let folder = folder.path().into();
+                    MovingKeys::open(
+                        &(&pipeline).into(),
+                        store.as_ref(),
+                        folder,
+                        &opening.partitions,
+                    )
                     .expect("a store in memory does not fail")
-            },
-            |left: Box<MovingKeys>| *left,
-        );
-        let directory = opening.owners[&StageName::Dedup].directory();
-        let settings = dedup::dedup::Settings { directory, ..(&pipeline).into() };
-        Dedup::open(&settings, cache, &opening.partitions, store, seen).expect("a store in memory does not fail")
-    }))
+                },
+                |left: Box<MovingKeys>| *left,
+            );
+            let directory = opening.owners[&StageName::Dedup].directory();
+            let settings = dedup::dedup::Settings {
+                directory,
+                ..(&pipeline).into()
+            };
+            Dedup::open(&settings, cache, &opening.partitions, store, seen)
+                .expect("a store in memory does not fail")
+        },
+    ))
 }
 
 /// Who has the partitions of the stages with state at the beginning.
 pub(crate) fn moves(pipeline: &Pipeline) -> Moves {
     let with_state = SIMULATED.into_iter().filter(|stage| stage.row().has_state);
-    let owners = |stage: StageName| Owners::new(pipeline.partitions, pipeline.stages.of(stage).replicas);
-    let tables = with_state.map(|stage| (stage, OwnersTable { owners: owners(stage), revision: 1 }));
-    Moves { tables: tables.collect(), ..Moves::default() }
+    let owners =
+        |stage: StageName| Owners::new(pipeline.partitions, pipeline.stages.of(stage).replicas);
+    let tables = with_state.map(|stage| {
+        (
+            stage,
+            OwnersTable {
+                owners: owners(stage),
+                revision: 1,
+            },
+        )
+    });
+    Moves {
+        tables: tables.collect(),
+        ..Moves::default()
+    }
 }

@@ -43,8 +43,8 @@ pub struct Faults {
     pub late: u64,
     /// Steps that take up to twice as long as a lease on partitions lasts, in ten thousand.
     pub slow_steps: u64,
-    /// Incidents in which schedulers cannot hear for a while are the only ones: pauses and cuts of theirs, and kills of the
-    /// broker, which stays away.
+    /// Incidents in which schedulers cannot hear for a while are the only ones: pauses and cuts of
+    /// theirs, and kills of the broker, which stays away.
     pub deafness_alone: bool,
     /// Times that another number of instances of a stage with state is wanted.
     pub scalings: usize,
@@ -70,17 +70,27 @@ impl Faults {
             web_cut,
         } = self;
         let counts = [incidents, scalings, copies].map(|many| *many as u64);
-        let counts = [counts.as_slice(), &[*lost, *repeated, *late, *slow_steps, web_cut.end]].concat();
+        let counts = [
+            counts.as_slice(),
+            &[*lost, *repeated, *late, *slow_steps, web_cut.end],
+        ]
+        .concat();
         counts.iter().all(|&many| many == 0)
     }
 }
 
 impl Plan {
-    /// A run in which processes and broker work, on a web of 5 to 20 servers with up to 40 pages each.
+    /// A run in which processes and broker work, on a web of 5 to 20 servers with up to 40 pages
+    /// each.
     pub fn without_faults(seed: u64) -> Plan {
         let mut dice = Dice::new(seed);
         let servers = dice.within(5..21) as usize;
-        Plan { servers, pages_max: 40, faults: Faults::default(), ..Plan::drawn(seed, &mut dice) }
+        Plan {
+            servers,
+            pages_max: 40,
+            faults: Faults::default(),
+            ..Plan::drawn(seed, &mut dice)
+        }
     }
 
     /// A run with losses, repeats, delays, crashes, pauses and cuts, on a smaller web.
@@ -100,18 +110,28 @@ impl Plan {
             web_cut: 0..0,
         };
         let servers = dice.within(5..10) as usize;
-        let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };
+        let mut plan = Plan {
+            servers,
+            pages_max: 14,
+            faults,
+            ..Plan::drawn(seed, &mut dice)
+        };
         if seed.is_multiple_of(3) {
-            // While faults last: an injection, its message once more after a while, and another injection.
+            // While faults last: an injection, its message once more after a while, and another
+            // injection.
             let until = plan.faults.until_s * SECOND;
             plan.again = vec![(7, until / 5), (7, until / 2), (8, until * 4 / 5)];
         }
         plan.shorten_memory(&mut dice);
-        if Dice::new(seed ^ 0x746f_7069_6373_77e1).below(3) == 0 { plan.with_topics() } else { plan }
+        if Dice::new(seed ^ 0x746f_7069_6373_77e1).below(3) == 0 {
+            plan.with_topics()
+        } else {
+            plan
+        }
     }
 
-    /// The same with topics of several priorities, each with some of the seeds. Schedulers know some of them in one life and
-    /// others in the next: they are added and removed.
+    /// The same with topics of several priorities, each with some of the seeds. Schedulers know
+    /// some of them in one life and others in the next: they are added and removed.
     fn with_topics(mut self) -> Plan {
         let mut dice = Dice::new(self.seed ^ 0x736c_6963_6573_0b3d);
         // What is crawled would depend on who finds a page first.
@@ -121,7 +141,10 @@ impl Plan {
         for number in 0..dice.within(1..5) {
             let topic = Topic {
                 priority: *dice.pick(&[0, 0, 5, 9]).unwrap_or(&0),
-                slice: dice.pick(&[10, 1000, 60_000]).copied().map(Duration::from_millis),
+                slice: dice
+                    .pick(&[10, 1000, 60_000])
+                    .copied()
+                    .map(Duration::from_millis),
                 pages_min: *dice.pick(&[0, 0, 3]).unwrap_or(&0),
                 ..Topic::default()
             };
@@ -130,14 +153,24 @@ impl Plan {
         self
     }
 
-    /// A run in which schedulers cannot hear for a while, up to ten times as long as a job's lease, and nothing else goes
-    /// wrong.
+    /// A run in which schedulers cannot hear for a while, up to ten times as long as a job's lease,
+    /// and nothing else goes wrong.
     pub fn with_deafness(seed: u64) -> Plan {
         let mut dice = Dice::new(seed);
         let incidents = dice.within(1..5) as usize;
         let until_s = dice.within(5..60);
-        let faults = Faults { incidents, until_s, deafness_alone: true, ..Faults::default() };
-        Plan { servers: dice.within(5..10) as usize, pages_max: 30, faults, ..Plan::drawn(seed, &mut dice) }
+        let faults = Faults {
+            incidents,
+            until_s,
+            deafness_alone: true,
+            ..Faults::default()
+        };
+        Plan {
+            servers: dice.within(5..10) as usize,
+            pages_max: 30,
+            faults,
+            ..Plan::drawn(seed, &mut dice)
+        }
     }
 
     /// The same, and the broker is restored from an earlier copy of its store once or twice.
@@ -151,19 +184,29 @@ impl Plan {
         self
     }
 
-    /// A run in which no server can be reached for longer than it takes to give up each, and nothing else goes wrong.
+    /// A run in which no server can be reached for longer than it takes to give up each, and
+    /// nothing else goes wrong.
     pub fn with_a_cut_web(seed: u64) -> Plan {
         let mut dice = Dice::new(seed);
-        // So late that more servers are known than doubt needs, and on so large a web that enough of them are in play: of a
-        // few nobody can tell whether they are at fault or the network.
+        // So late that more servers are known than doubt needs, and on so large a web that enough
+        // of them are in play: of a few nobody can tell whether they are at fault or the network.
         let from = dice.within(20 * SECOND..40 * SECOND);
         let web_cut = from..from + dice.within(300 * SECOND..500 * SECOND);
-        let faults = Faults { until_s: web_cut.end / SECOND, web_cut, ..Faults::default() };
-        Plan { servers: 60, pages_max: 30, faults, ..Plan::drawn(seed, &mut dice) }
+        let faults = Faults {
+            until_s: web_cut.end / SECOND,
+            web_cut,
+            ..Faults::default()
+        };
+        Plan {
+            servers: 60,
+            pages_max: 30,
+            faults,
+            ..Plan::drawn(seed, &mut dice)
+        }
     }
 
-    /// The same with a budget of 1 to 12 pages for each host, of which many have two servers, or of up to 24 for each
-    /// registered domain, of which many have three hosts.
+    /// The same with a budget of 1 to 12 pages for each host, of which many have two servers, or of
+    /// up to 24 for each registered domain, of which many have three hosts.
     #[must_use]
     pub fn with_budget(mut self) -> Plan {
         match self.seed % 2 {
@@ -178,23 +221,43 @@ impl Plan {
         }
         // What is fetched again uses up budgets that the web's truth knows nothing of.
         self.again.clear();
-        // A robots.txt that a used up budget leaves unread names no sitemaps: which ones are depends on the order.
+        // A robots.txt that a used up budget leaves unread names no sitemaps: which ones are
+        // depends on the order.
         self.pipeline.limits.sitemaps_per_server = 0;
         self
     }
 
-    /// The same with groups: every registered domain, of which many have three hosts, is one, and so are, in some runs, the
-    /// hosts of one of these domains and others. Several schedulers share them, and move.
+    /// The same with groups: every registered domain, of which many have three hosts, is one, and
+    /// so are, in some runs, the hosts of one of these domains and others. Several schedulers share
+    /// them, and move.
     #[must_use]
     pub fn with_groups(mut self) -> Plan {
         let mut dice = Dice::new(self.seed ^ 0x6b79_6c6f_7330_31aa);
-        let delay = |dice: &mut Dice| Duration::from_millis(*dice.pick(&[0, 0, 300, 2500]).unwrap_or(&0));
+        let delay =
+            |dice: &mut Dice| Duration::from_millis(*dice.pick(&[0, 0, 300, 2500]).unwrap_or(&0));
         let hosts = ["*.sim0.test", "*.sim2.test"].map(|text| serde_json::from_value(text.into()));
-        let hosts = hosts.into_iter().collect::<Result<_, _>>().unwrap_or_else(|error| panic!("no hosts: {error}"));
-        let listed = Group { by: None, hosts, jobs_max: 1 + dice.below(2) as u32, delay: delay(&mut dice) };
+        let hosts = hosts
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .unwrap_or_else(|error| panic!("no hosts: {error}"));
+        let listed = Group {
+            by: None,
+            hosts,
+            jobs_max: 1 + dice.below(2) as u32,
+            delay: delay(&mut dice),
+        };
         let by = Some(GroupedBy::RegisteredDomain);
-        let domains = Group { by, hosts: Vec::new(), jobs_max: 1 + dice.below(2) as u32, delay: delay(&mut dice) };
-        self.pipeline.politeness.groups = if dice.below(2) == 0 { vec![domains] } else { vec![listed, domains] };
+        let domains = Group {
+            by,
+            hosts: Vec::new(),
+            jobs_max: 1 + dice.below(2) as u32,
+            delay: delay(&mut dice),
+        };
+        self.pipeline.politeness.groups = if dice.below(2) == 0 {
+            vec![domains]
+        } else {
+            vec![listed, domains]
+        };
         // More often with several schedulers, and with moves.
         self.pipeline.stages.scheduler.replicas = 1 + dice.below(3) as u16;
         if self.faults.incidents > 0 {
@@ -242,39 +305,98 @@ impl Plan {
         ]
         .map(str::to_owned)
         .to_vec();
-        for stage in ["host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser"] {
+        for stage in [
+            "host-splitter",
+            "dedup",
+            "resolver",
+            "scheduler",
+            "fetcher",
+            "parser",
+        ] {
             set.push(format!("stages.{stage}.replicas={}", one_or_two(dice)));
         }
-        set.push(format!("stages.fetcher.connections={}", dice.pick(&[1, 3, 64]).unwrap_or(&64)));
-        set.push(format!("stages.host-splitter.batch_urls_max={}", dice.pick(&[1, 7, 256]).unwrap_or(&256)));
+        set.push(format!(
+            "stages.fetcher.connections={}",
+            dice.pick(&[1, 3, 64]).unwrap_or(&64)
+        ));
+        set.push(format!(
+            "stages.host-splitter.batch_urls_max={}",
+            dice.pick(&[1, 7, 256]).unwrap_or(&256)
+        ));
         for stage in ["host-splitter", "dedup"] {
-            let policy = dice.pick(&["clock", "lru", "random", "none"]).unwrap_or(&"clock");
+            let policy = dice
+                .pick(&["clock", "lru", "random", "none"])
+                .unwrap_or(&"clock");
             set.push(format!("stages.{stage}.cache.policy={policy}"));
-            set.push(format!("stages.{stage}.cache.entries={}", dice.pick(&[1, 20, 65_536]).unwrap_or(&65_536)));
+            set.push(format!(
+                "stages.{stage}.cache.entries={}",
+                dice.pick(&[1, 20, 65_536]).unwrap_or(&65_536)
+            ));
         }
-        set.push(format!("stages.dedup.store={}", dice.pick(&["disk", "disk", "memory"]).unwrap_or(&"disk")));
+        set.push(format!(
+            "stages.dedup.store={}",
+            dice.pick(&["disk", "disk", "memory"]).unwrap_or(&"disk")
+        ));
         // With little memory, what is known goes to the runs, and repeats are questions to them.
-        set.push(format!("stages.dedup.buffer_bytes={}", dice.pick(&["4KiB", "64MiB"]).unwrap_or(&"64MiB")));
-        let policy = dice.pick(&["breadth-first", "performance", "quality", "capacity"]).unwrap_or(&"capacity");
+        set.push(format!(
+            "stages.dedup.buffer_bytes={}",
+            dice.pick(&["4KiB", "64MiB"]).unwrap_or(&"64MiB")
+        ));
+        let policy = dice
+            .pick(&["breadth-first", "performance", "quality", "capacity"])
+            .unwrap_or(&"capacity");
         set.push(format!("stages.scheduler.policy={policy}"));
         set.push(format!(
             "stages.scheduler.quality={}",
-            dice.pick(&["depth", "flow", "links", "opic"]).unwrap_or(&"depth")
+            dice.pick(&["depth", "flow", "links", "opic"])
+                .unwrap_or(&"depth")
         ));
-        set.push(format!("politeness.connections_per_address={}", dice.pick(&[0, 1, 2]).unwrap_or(&0)));
-        set.push(format!("politeness.download_factor={}", dice.pick(&[0, 1, 4]).unwrap_or(&1)));
-        set.push(format!("limits.sitemaps_per_server={}", dice.pick(&[0, 1, 5]).unwrap_or(&0)));
-        set.push(format!("stages.scheduler.requests_per_connection={}", dice.pick(&[3, 50]).unwrap_or(&50)));
-        set.push(format!("stages.scheduler.job_lease={}s", dice.pick(&[6, 20]).unwrap_or(&20)));
+        set.push(format!(
+            "politeness.connections_per_address={}",
+            dice.pick(&[0, 1, 2]).unwrap_or(&0)
+        ));
+        set.push(format!(
+            "politeness.download_factor={}",
+            dice.pick(&[0, 1, 4]).unwrap_or(&1)
+        ));
+        set.push(format!(
+            "limits.sitemaps_per_server={}",
+            dice.pick(&[0, 1, 5]).unwrap_or(&0)
+        ));
+        set.push(format!(
+            "stages.scheduler.requests_per_connection={}",
+            dice.pick(&[3, 50]).unwrap_or(&50)
+        ));
+        set.push(format!(
+            "stages.scheduler.job_lease={}s",
+            dice.pick(&[6, 20]).unwrap_or(&20)
+        ));
         set.push("stages.fetcher.renew_every=2s".to_owned());
-        set.push(format!("politeness.robots_lifetime={}", dice.pick(&["1m", "24h"]).unwrap_or(&"24h")));
-        set.push(format!("stages.resolver.cache.refresh={}", dice.pick(&["10s", "30m"]).unwrap_or(&"30m")));
-        set.push(format!("scope.follow={}", dice.pick(&["host", "any"]).unwrap_or(&"any")));
+        set.push(format!(
+            "politeness.robots_lifetime={}",
+            dice.pick(&["1m", "24h"]).unwrap_or(&"24h")
+        ));
+        set.push(format!(
+            "stages.resolver.cache.refresh={}",
+            dice.pick(&["10s", "30m"]).unwrap_or(&"30m")
+        ));
+        set.push(format!(
+            "scope.follow={}",
+            dice.pick(&["host", "any"]).unwrap_or(&"any")
+        ));
         // The environment of whoever runs the tests does not count.
         let pipeline = Layers { file: None, set }
             .load_with(std::iter::empty())
             .unwrap_or_else(|error| panic!("the simulation's configuration is not valid: {error}"));
         let capacity = *dice.pick(&[1, 4, 1000]).unwrap_or(&1000);
-        Plan { seed, faults: Faults::default(), again: Vec::new(), servers: 0, pages_max: 0, capacity, pipeline }
+        Plan {
+            seed,
+            faults: Faults::default(),
+            again: Vec::new(),
+            servers: 0,
+            pages_max: 0,
+            capacity,
+            pipeline,
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Routes: which edge, and where on it, a subject means; the broker in memory knows edges, the settlement subjects.
+//! Routes: which edge, and where on it, a subject means; the broker in memory knows edges, the
+//! settlement subjects.
 
 use rhumb_config::Pipeline;
 use rhumb_wire::message::Edge;
@@ -26,24 +27,34 @@ impl Routes {
             let partitions = (0..pipeline.partitions + IDS_MORE_MAX).map(Token::Partition);
             let is_in_lanes = edge.division() == Division::PartitionInLane;
             let ids = (0..pipeline.partitions + IDS_MORE_MAX).filter(|_| is_in_lanes);
-            let in_lanes = ids.flat_map(|partition| (0..LANES).map(move |lane| Token::InLane { partition, lane }));
+            let in_lanes = ids.flat_map(|partition| {
+                (0..LANES).map(move |lane| Token::InLane { partition, lane })
+            });
             // The last one wins: where an edge is not divided, its one subject means no token.
             for token in lanes.chain(partitions).chain(in_lanes).chain([Token::None]) {
                 by_subject.insert(subjects.of(edge, &token), (edge, token));
             }
         }
-        Routes { subjects: Arc::new(subjects), by_subject }
+        Routes {
+            subjects: Arc::new(subjects),
+            by_subject,
+        }
     }
 
     /// The edge whose stream has this name.
     pub(crate) fn edge_of_stream(&self, stream: &str) -> Edge {
-        let edge = Edge::ALL.into_iter().find(|edge| self.subjects.stream(edge.name()) == stream);
+        let edge = Edge::ALL
+            .into_iter()
+            .find(|edge| self.subjects.stream(edge.name()) == stream);
         edge.unwrap_or_else(|| panic!("{stream} is no stream of an edge"))
     }
 
     /// Where a message with this subject goes.
     pub(crate) fn of(&self, subject: &str) -> (Edge, Token) {
-        let route = self.by_subject.get(subject).unwrap_or_else(|| panic!("{subject} is no subject of an edge"));
+        let route = self
+            .by_subject
+            .get(subject)
+            .unwrap_or_else(|| panic!("{subject} is no subject of an edge"));
         route.clone()
     }
 }

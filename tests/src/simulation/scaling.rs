@@ -1,7 +1,8 @@
-//! Scaling: the table of owners as processes see it and see to it, late and each by itself; when others are wanted, and
-//! which partitions are split.
+//! Scaling: the table of owners as processes see it and see to it, late and each by itself; when
+//! others are wanted, and which partitions are split.
 //!
-//! Invariant: the table itself changes in one moment, as a compare-and-swap has it; what a process knows of it may be old.
+//! Invariant: the table itself changes in one moment, as a compare-and-swap has it; what a process
+//! knows of it may be old.
 
 use super::agenda::{Happening, Incident, Input, Place, Process};
 use super::around::Around;
@@ -23,7 +24,8 @@ pub(crate) const INSTANCES_MAX: u16 = 3;
 #[derive(Default)]
 pub(crate) struct Moves {
     pub(crate) tables: BTreeMap<StageName, OwnersTable>,
-    /// The stream of moves: the parts of a partition under a version of its ownership, by their places in the stream.
+    /// The stream of moves: the parts of a partition under a version of its ownership, by their
+    /// places in the stream.
     pub(crate) parts: HashMap<(StageName, u16, u64), BTreeMap<u64, Bytes>>,
     /// Parts that were ever in the stream.
     pub(crate) published: u64,
@@ -53,7 +55,11 @@ impl Moves {
 
     /// The first part from a place in the stream on.
     pub(crate) fn next_part(&self, of: (StageName, u16, u64), from: u64) -> Option<(u64, Bytes)> {
-        self.parts.get(&of)?.range(from..).next().map(|(sequence, part)| (*sequence, part.clone()))
+        self.parts
+            .get(&of)?
+            .range(from..)
+            .next()
+            .map(|(sequence, part)| (*sequence, part.clone()))
     }
 }
 
@@ -76,11 +82,22 @@ impl Around {
     }
 
     /// Changes the owners of a stage's partitions in one moment.
-    pub(crate) fn change_owners(&mut self, stage: StageName, change: impl FnOnce(&mut Owners) -> bool) -> OwnersTable {
-        let table = self.moves.tables.get_mut(&stage).expect("a stage with state has a table");
+    pub(crate) fn change_owners(
+        &mut self,
+        stage: StageName,
+        change: impl FnOnce(&mut Owners) -> bool,
+    ) -> OwnersTable {
+        let table = self
+            .moves
+            .tables
+            .get_mut(&stage)
+            .expect("a stage with state has a table");
         let mut owners = table.owners.clone();
         if change(&mut owners) {
-            *table = OwnersTable { owners, revision: table.revision + 1 };
+            *table = OwnersTable {
+                owners,
+                revision: table.revision + 1,
+            };
         }
         table.clone()
     }
@@ -89,7 +106,10 @@ impl Around {
     pub(crate) fn plan_scalings(&mut self) {
         for _ in 0..self.faults.scalings {
             let at = self.dice.within(0..self.faults.until_s * SECOND);
-            let stage = *self.dice.pick(&[StageName::Dedup, StageName::Scheduler]).expect("two stages");
+            let stage = *self
+                .dice
+                .pick(&[StageName::Dedup, StageName::Scheduler])
+                .expect("two stages");
             let wanted = self.dice.within(1..u64::from(INSTANCES_MAX) + 1) as u16;
             self.agenda.at(at, Happening::Scaling(stage, wanted));
             let at = self.dice.within(0..self.faults.until_s * SECOND);
@@ -100,16 +120,21 @@ impl Around {
 
     /// An operator has a partition split, or dedup finds that it is too large.
     pub(crate) fn split(&mut self, hash: u64) {
-        let table = self.change_owners(LEADER, |owners| owners.split(owners.directory().partition_of(hash)).is_ok());
+        let table = self.change_owners(LEADER, |owners| {
+            owners.split(owners.directory().partition_of(hash)).is_ok()
+        });
         self.tell(|| format!("a partition is to be split: {:?}", table.owners));
     }
 
-    /// From now on so many instances of a stage are wanted; those that never ran are started some time later.
+    /// From now on so many instances of a stage are wanted; those that never ran are started some
+    /// time later.
     pub(crate) fn scale(&mut self, stage: StageName, wanted: u16) {
-        let (instance, most) =
-            (self.dice.below(usize::from(INSTANCES_MAX)) as u16, *self.dice.pick(&[1, 10_000]).expect("two"));
+        let instance = self.dice.below(usize::from(INSTANCES_MAX)) as u16;
+        let most = *self.dice.pick(&[1, 10_000]).expect("two");
         let ids = self.moves.tables[&stage].owners.partitions.len() as u16;
-        let urls: Vec<(u16, u64)> = (0..ids).map(|partition| (partition, self.dice.within(0..most))).collect();
+        let urls: Vec<(u16, u64)> = (0..ids)
+            .map(|partition| (partition, self.dice.within(0..most)))
+            .collect();
         // What an owner says of its partitions comes at any time.
         let table = self.change_owners(stage, |owners| {
             let has_weighed = owners.weigh(instance, &urls);
@@ -120,19 +145,29 @@ impl Around {
             let place = Place { stage, instance };
             if self.moves.started.insert(place) {
                 let at = self.now + self.dice.within(50 * MILLISECOND..20 * SECOND);
-                self.agenda.at(at, Happening::Incident(place, Incident::Restart));
+                self.agenda
+                    .at(at, Happening::Incident(place, Incident::Restart));
             }
         }
     }
 
     /// Whether all partitions are where they are to be.
     pub(crate) fn is_scaled(&self) -> bool {
-        self.moves.between.is_empty() && self.moves.tables.values().all(|table| table.owners.are_even())
+        self.moves.between.is_empty()
+            && self
+                .moves
+                .tables
+                .values()
+                .all(|table| table.owners.are_even())
     }
 
     /// The instance of a stage whose core works with a partition now.
     pub(crate) fn user_of(&self, stage: StageName, partition: u16) -> Option<Place> {
-        let used = self.moves.used.iter().find(|(place, used)| place.stage == stage && used.contains(&partition));
+        let used = self
+            .moves
+            .used
+            .iter()
+            .find(|(place, used)| place.stage == stage && used.contains(&partition));
         used.map(|(place, _)| *place)
     }
 }
@@ -151,16 +186,24 @@ impl Watch {
     pub(crate) fn begin(place: Place, around: &Around) -> Self {
         let own = Some(place.stage).filter(|stage| stage.row().has_state);
         let stages = place.stage.watches().chain(own);
-        let tables = stages.map(|stage| (stage, around.moves.tables[&stage].clone())).collect();
+        let tables = stages
+            .map(|stage| (stage, around.moves.tables[&stage].clone()))
+            .collect();
         let next_look = (around.faults.scalings > 0).then_some(around.now + LOOK_EVERY);
-        Watch { tables, oversight: Oversight::default(), next_look, has_news: false }
+        Watch {
+            tables,
+            oversight: Oversight::default(),
+            next_look,
+            has_news: false,
+        }
     }
 
     pub(crate) fn wake_at(&self) -> Option<Micros> {
         self.next_look
     }
 
-    /// Asks for the tables, when it is time: they come some time later, as they were at a moment of that time.
+    /// Asks for the tables, when it is time: they come some time later, as they were at a moment of
+    /// that time.
     pub(crate) fn tick(&mut self, process: Process, around: &mut Around) {
         if self.next_look.is_none_or(|at| at > around.now) {
             return;
@@ -168,22 +211,35 @@ impl Watch {
         self.next_look = Some(around.now + LOOK_EVERY);
         for stage in self.tables.keys() {
             if around.asks_broker(process.place) == Asked::Answered {
-                let longest = if around.dice.below(8) == 0 { 10 * SECOND } else { 100 * MILLISECOND };
+                let longest = if around.dice.below(8) == 0 {
+                    10 * SECOND
+                } else {
+                    100 * MILLISECOND
+                };
                 let at = around.now + around.dice.within(MILLISECOND..longest);
                 let table = around.moves.tables[stage].clone();
-                around.agenda.at(at, Happening::To(process, Input::Owners(*stage, table)));
+                around
+                    .agenda
+                    .at(at, Happening::To(process, Input::Owners(*stage, table)));
             }
         }
     }
 
     /// A table has come; the process sees to that of its own stage.
-    pub(crate) fn sees(&mut self, place: Place, stage: StageName, mut table: OwnersTable, around: &mut Around) {
+    pub(crate) fn sees(
+        &mut self,
+        place: Place,
+        stage: StageName,
+        mut table: OwnersTable,
+        around: &mut Around,
+    ) {
         let follows = place.stage.row().has_state && place.stage != LEADER && stage == LEADER;
         if follows && around.asks_broker(place) != Asked::Lost {
             around.change_owners(place.stage, |owners| owners.follow(&table.owners));
         }
         if stage == place.stage {
-            let (now, instance) = (Duration::from_micros(around.now), place.instance);
+            let now = Duration::from_micros(around.now);
+            let instance = place.instance;
             let live: Vec<u16> = (0..INSTANCES_MAX)
                 .filter(|&instance| around.leases.is_held(around.now, Place { stage, instance }))
                 .collect();
@@ -191,7 +247,8 @@ impl Watch {
             let due = self.oversight.due(now, &table.owners, instance, lives);
             if due != Due::Nothing && around.asks_broker(place) != Asked::Lost {
                 table = around.change_owners(stage, |owners| due.change(owners, instance, lives));
-                around.tell(|| format!("{place:?} sees to the owners: {due:?}: {:?}", table.owners));
+                around
+                    .tell(|| format!("{place:?} sees to the owners: {due:?}: {:?}", table.owners));
             }
         }
         let known = self.tables.get(&stage).map_or(0, |known| known.revision);

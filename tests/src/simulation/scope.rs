@@ -27,8 +27,18 @@ pub(crate) struct ScopeBucket {
 /// The next entry, or that all of the beginning have come.
 pub(crate) fn next(id: EffectId, around: &mut Around) {
     let initial = around.scope.entries.len();
-    let watch = Watch { next: 0, initial, told: false, waits: None };
-    around.scope.watches.entry(id.process).or_insert(watch).waits = Some(id);
+    let watch = Watch {
+        next: 0,
+        initial,
+        told: false,
+        waits: None,
+    };
+    around
+        .scope
+        .watches
+        .entry(id.process)
+        .or_insert(watch)
+        .waits = Some(id);
     notify(id.process, around);
 }
 
@@ -56,7 +66,9 @@ pub(crate) fn put(entry: ScopeEntry, around: &mut Around) {
 }
 
 fn notify(process: Process, around: &mut Around) {
-    let Some(watch) = around.scope.watches.get_mut(&process) else { return };
+    let Some(watch) = around.scope.watches.get_mut(&process) else {
+        return;
+    };
     let Some(id) = watch.waits else { return };
     let answer = if watch.next >= watch.initial && !watch.told {
         watch.told = true;

@@ -26,22 +26,39 @@ impl World {
             }
         }
         let checks = &self.around.checks;
-        for url in checks.new.keys().filter(|url| !checks.outcomes.contains_key(*url)).take(5) {
-            let why = self.nodes.values().find_map(|node| node.why_idle(self.around.now, server_of(url)));
-            lines.push(format!("without outcome: {url} ({})", why.as_deref().unwrap_or("no scheduler knows why")));
+        for url in checks
+            .new
+            .keys()
+            .filter(|url| !checks.outcomes.contains_key(*url))
+            .take(5)
+        {
+            let why = self
+                .nodes
+                .values()
+                .find_map(|node| node.why_idle(self.around.now, server_of(url)));
+            lines.push(format!(
+                "without outcome: {url} ({})",
+                why.as_deref().unwrap_or("no scheduler knows why")
+            ));
         }
         lines
     }
 
-    /// What must be true when all is quiet: every URL that can be met was new once (and once more for each injection that
-    /// wanted it again, or for that alone when it came first) and ended as the web has it, or over a budget when as many pages were fetched.
+    /// What must be true when all is quiet: every URL that can be met was new once (and once more
+    /// for each injection that wanted it again, or for that alone when it came first) and ended as
+    /// the web has it, or over a budget when as many pages were fetched.
     pub(crate) fn end(self) -> Result<Ended, Failure> {
         let checks = &self.around.checks;
-        let (graph, follow) = (&self.around.web.graph, self.plan.pipeline.scope.follow);
+        let graph = &self.around.web.graph;
+        let follow = self.plan.pipeline.scope.follow;
         let sitemaps = self.plan.pipeline.limits.sitemaps_per_server;
         let met = graph.truth(follow, sitemaps, |url| checks.is_over_budget(url));
         // With faults, a page may have been fetched whose URL was in the end over budget.
-        let truth = if self.plan.faults.is_none() { met.clone() } else { graph.truth(follow, sitemaps, |_| false) };
+        let truth = if self.plan.faults.is_none() {
+            met.clone()
+        } else {
+            graph.truth(follow, sitemaps, |_| false)
+        };
         let mut wrong = Vec::new();
         let new: BTreeSet<&str> = checks.new.keys().map(|url| url_of(url)).collect();
         for url in met.keys().filter(|url| !new.contains(url.as_str())) {
@@ -52,10 +69,13 @@ impl World {
                 (_, None) => wrong.push(format!("P4: {url} is new, and no page links to it")),
                 (None, _) => wrong.push(format!("P3: {url} has no outcome")),
                 (Some((outcome, _)), Some(expected)) if outcome == expected => {}
-                (Some((Outcome::NotModified, _)), Some(Outcome::Fetched)) if url_of(url) != url => {}
+                (Some((Outcome::NotModified, _)), Some(Outcome::Fetched)) if url_of(url) != url => {
+                }
                 (Some((Outcome::OverBudget, reason)), _) if checks.is_used_up(url, reason) => {}
                 (Some(end), Some(expected)) => {
-                    wrong.push(format!("P3: {url} ends {end:?}, the web has it as {expected:?}"));
+                    wrong.push(format!(
+                        "P3: {url} ends {end:?}, the web has it as {expected:?}"
+                    ));
                 }
             }
         }
@@ -64,7 +84,9 @@ impl World {
             let is_page = checks.new.contains_key(url);
             refetched += if is_page { u64::from(times - 1) } else { 0 };
             if self.plan.faults.is_none() && is_page && (times > 1 || checks.is_over_budget(url)) {
-                wrong.push(format!("{url} was served {times} times, and nothing went wrong"));
+                wrong.push(format!(
+                    "{url} was served {times} times, and nothing went wrong"
+                ));
             }
         }
         for (url, (outcome, _)) in &checks.outcomes {
@@ -80,9 +102,21 @@ impl World {
             steps: self.steps,
             seconds: self.around.now / SECOND,
             urls: checks.new.len(),
-            not_modified: checks.outcomes.values().filter(|(outcome, _)| *outcome == Outcome::NotModified).count(),
-            fetched: checks.outcomes.values().filter(|(outcome, _)| *outcome == Outcome::Fetched).count(),
-            over_budget: checks.outcomes.keys().filter(|url| checks.is_over_budget(url)).count(),
+            not_modified: checks
+                .outcomes
+                .values()
+                .filter(|(outcome, _)| *outcome == Outcome::NotModified)
+                .count(),
+            fetched: checks
+                .outcomes
+                .values()
+                .filter(|(outcome, _)| *outcome == Outcome::Fetched)
+                .count(),
+            over_budget: checks
+                .outcomes
+                .keys()
+                .filter(|url| checks.is_over_budget(url))
+                .count(),
             contacts: self.around.web.contacts,
             refetched,
             crashes: self.crashes,
@@ -100,15 +134,27 @@ impl World {
         let dedup: u64 = self.sum(StageName::Dedup, "new_total");
         let scheduler: u64 = self.sum(StageName::Scheduler, "new_total");
         if dedup != new || scheduler != dedup {
-            wrong.push(format!("P3: {new} URLs were new, dedup counts {dedup}, the scheduler {scheduler}"));
+            wrong.push(format!(
+                "P3: {new} URLs were new, dedup counts {dedup}, the scheduler {scheduler}"
+            ));
         }
         for (edge, messages) in self.around.broker.sequences() {
-            let Some(name) = settled_count(edge) else { continue };
-            let settled: u64 = self.nodes.values().map(|node| count(node.as_ref(), name)).sum();
-            // A broker that was restored from a copy may have lost what was settled, after all else was done.
+            let Some(name) = settled_count(edge) else {
+                continue;
+            };
+            let settled: u64 = self
+                .nodes
+                .values()
+                .map(|node| count(node.as_ref(), name))
+                .sum();
+            // A broker that was restored from a copy may have lost what was settled, after all else
+            // was done.
             let may_have_lost = self.around.faults.copies > 0 && settled > messages as u64;
             if settled != messages as u64 && !may_have_lost {
-                wrong.push(format!("P3: of {messages} messages of {} {settled} are settled", edge.name()));
+                wrong.push(format!(
+                    "P3: of {messages} messages of {} {settled} are settled",
+                    edge.name()
+                ));
             }
         }
         wrong
@@ -121,15 +167,23 @@ impl World {
 }
 
 fn count(node: &dyn AnyNode, name: &str) -> u64 {
-    node.counts().into_iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| value)
+    node.counts()
+        .into_iter()
+        .find(|(other, _)| *other == name)
+        .map_or(0, |(_, value)| value)
 }
 
 /// URLs that wait or are in flight, at a scheduler.
 pub(crate) fn open_urls(node: &dyn AnyNode) -> u64 {
     match node.process() {
-        Some(Process { place: Place { stage: StageName::Scheduler, .. }, .. }) => {
-            count(node, "waiting") + count(node, "in_flight")
-        }
+        Some(Process {
+            place:
+                Place {
+                    stage: StageName::Scheduler,
+                    ..
+                },
+            ..
+        }) => count(node, "waiting") + count(node, "in_flight"),
         _ => 0,
     }
 }

@@ -71,15 +71,27 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { seed, at, step, what } = self;
-        writeln!(f, "seed {seed}, step {step}, {:.6} s:", *at as f64 / SECOND as f64)?;
+        let Failure {
+            seed,
+            at,
+            step,
+            what,
+        } = self;
+        writeln!(
+            f,
+            "seed {seed}, step {step}, {:.6} s:",
+            *at as f64 / SECOND as f64
+        )?;
         for line in what.iter().take(20) {
             writeln!(f, "  {line}")?;
         }
         if what.len() > 20 {
             writeln!(f, "  and {} more", what.len() - 20)?;
         }
-        write!(f, "  (RHUMB_SIMULATION_SEED={seed} replays it with a trace)")
+        write!(
+            f,
+            "  (RHUMB_SIMULATION_SEED={seed} replays it with a trace)"
+        )
     }
 }
 
@@ -124,7 +136,14 @@ impl World {
             dice,
         };
         let nodes = nodes::all(pipeline, plan.faults.scalings > 0);
-        World { plan: plan.clone(), around, nodes, ticks: HashMap::new(), steps: 0, crashes: 0 }
+        World {
+            plan: plan.clone(),
+            around,
+            nodes,
+            ticks: HashMap::new(),
+            steps: 0,
+            crashes: 0,
+        }
     }
 
     /// Runs to the end.
@@ -174,33 +193,69 @@ impl World {
         if self.around.lost == 0 {
             return Err(self.failure(refusal.into_iter().collect()));
         }
-        let (seconds, urls) = (self.around.now / SECOND, self.around.checks.new.len());
-        Ok(Ended { steps: self.steps, seconds, urls, crashes: self.crashes, refusal, ..Ended::default() })
+        let seconds = self.around.now / SECOND;
+        let urls = self.around.checks.new.len();
+        Ok(Ended {
+            steps: self.steps,
+            seconds,
+            urls,
+            crashes: self.crashes,
+            refusal,
+            ..Ended::default()
+        })
     }
 
     pub(crate) fn failure(&self, what: Vec<String>) -> Failure {
-        Failure { seed: self.plan.seed, at: self.around.now, step: self.steps, what }
+        Failure {
+            seed: self.plan.seed,
+            at: self.around.now,
+            step: self.steps,
+            what,
+        }
     }
 
     /// Puts the seeds on their way, as `inject` does: their hosts join the scope first.
     fn sow(&mut self) {
         let origin = Origin::seed(DEFAULT_TOPIC);
         let seeds: Vec<String> = self.around.web.graph.seeds.clone();
-        let topics: Vec<String> = self.plan.pipeline.topics.keys().cloned().chain([DEFAULT_TOPIC.to_owned()]).collect();
+        let topics: Vec<String> = self
+            .plan
+            .pipeline
+            .topics
+            .keys()
+            .cloned()
+            .chain([DEFAULT_TOPIC.to_owned()])
+            .collect();
         let message = |origin: Origin, urls: &[String], id: String| {
-            let found = FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new(), sketch: None };
-            Outgoing { edge: Edge::UrlsFound, token: Token::None, id, payload: encode(&found) }
+            let found = FoundUrls {
+                origin,
+                urls: urls.iter().collect(),
+                anchors: Vec::new(),
+                sketch: None,
+            };
+            Outgoing {
+                edge: Edge::UrlsFound,
+                token: Token::None,
+                id,
+                payload: encode(&found),
+            }
         };
         let follow = self.plan.pipeline.scope.follow;
         if follow != Follow::Any {
             // Whoever has topics follows any host.
-            let entries = seeds.iter().map(|seed| ScopeEntry::of(follow, &origin.topic, host_of(seed)));
+            let entries = seeds
+                .iter()
+                .map(|seed| ScopeEntry::of(follow, &origin.topic, host_of(seed)));
             for entry in entries.collect::<BTreeSet<_>>() {
                 scope::put(entry, &mut self.around);
             }
         }
         for (number, topic) in topics.iter().enumerate() {
-            let own = seeds.iter().enumerate().filter(|(seed, _)| seed % topics.len() == number).map(|(_, seed)| seed);
+            let own = seeds
+                .iter()
+                .enumerate()
+                .filter(|(seed, _)| seed % topics.len() == number)
+                .map(|(_, seed)| seed);
             let own: Vec<String> = own.cloned().collect();
             if !own.is_empty() {
                 let sown = message(Origin::seed(topic), &own, format!("seeds of {topic}"));
@@ -209,7 +264,10 @@ impl World {
         }
         self.around.dispatch(Edge::UrlsFound);
         for (time, &(again, at)) in self.plan.again.iter().enumerate() {
-            let origin = Origin { again, ..origin.clone() };
+            let origin = Origin {
+                again,
+                ..origin.clone()
+            };
             let first = &seeds[..seeds.len().min(2)];
             let injected = message(origin, first, format!("again {time}"));
             self.around.agenda.at(at, Happening::Injection(injected));
@@ -220,23 +278,44 @@ impl World {
         let around = &mut self.around;
         match happening {
             Happening::To(process, input) => self.reaches(process, input),
-            Happening::Publish { from, token, message } => around.arrive(from, token, &message),
-            Happening::Ack { edge, consumer, sequence } => {
+            Happening::Publish {
+                from,
+                token,
+                message,
+            } => around.arrive(from, token, &message),
+            Happening::Ack {
+                edge,
+                consumer,
+                sequence,
+            } => {
                 around.broker.ack(around.now, edge, consumer, sequence);
                 around.dispatch(edge);
             }
-            Happening::Nak { edge, consumer, sequence } => {
+            Happening::Nak {
+                edge,
+                consumer,
+                sequence,
+            } => {
                 around.broker.again(edge, consumer, sequence);
                 around.dispatch(edge);
             }
             Happening::Scaling(stage, wanted) => around.scale(stage, wanted),
             Happening::Split(hash) => around.split(hash),
-            Happening::Extend { edge, consumer, sequence } => {
+            Happening::Extend {
+                edge,
+                consumer,
+                sequence,
+            } => {
                 around.broker.extend(around.now, edge, consumer, sequence);
             }
             Happening::BrokerRestart { micros } => around.restart_broker(micros),
             Happening::BrokerRestored { age } => around.restore_broker(age),
-            Happening::Overdue { edge, consumer, sequence, delivery } => {
+            Happening::Overdue {
+                edge,
+                consumer,
+                sequence,
+                delivery,
+            } => {
                 self.overdue(edge, consumer, sequence, delivery);
             }
             Happening::Incident(place, incident) => self.incident(place, incident),
@@ -258,7 +337,9 @@ impl World {
             around.agenda.at(until, Happening::To(process, input));
             return;
         }
-        if matches!(input, Input::Tick) && self.ticks.get(&process).is_some_and(|&at| at <= around.now) {
+        if matches!(input, Input::Tick)
+            && self.ticks.get(&process).is_some_and(|&at| at <= around.now)
+        {
             self.ticks.remove(&process);
         }
         around.tell(|| describe(process, &input));
@@ -269,14 +350,21 @@ impl World {
     }
 
     fn after_step(&mut self, place: Place) {
-        let Some(node) = self.nodes.get(&place) else { return };
+        let Some(node) = self.nodes.get(&place) else {
+            return;
+        };
         let Some(process) = node.process() else {
             self.around.tell(|| format!("{place:?} died in a step"));
             self.died(place);
             return;
         };
         // A process whose core's life is over goes on under another number.
-        if let Some(before) = self.around.up.insert(place, process).filter(|before| *before != process) {
+        if let Some(before) = self
+            .around
+            .up
+            .insert(place, process)
+            .filter(|before| *before != process)
+        {
             self.ticks.remove(&before);
         }
         let has_core = !self.around.moves.between.contains(&place);
@@ -287,17 +375,30 @@ impl World {
             let at = at.max(self.around.now + 1);
             if self.ticks.get(&process).is_none_or(|&planned| at < planned) {
                 self.ticks.insert(process, at);
-                self.around.agenda.at(at, Happening::To(process, Input::Tick));
+                self.around
+                    .agenda
+                    .at(at, Happening::To(process, Input::Tick));
             }
         }
     }
 
     fn overdue(&mut self, edge: Edge, consumer: usize, sequence: u64, delivery: u64) {
         let around = &mut self.around;
-        match around.broker.unacked_until(edge, consumer, sequence, delivery) {
+        match around
+            .broker
+            .unacked_until(edge, consumer, sequence, delivery)
+        {
             None => {}
             Some(until) if until > around.now => {
-                around.agenda.at(until, Happening::Overdue { edge, consumer, sequence, delivery });
+                around.agenda.at(
+                    until,
+                    Happening::Overdue {
+                        edge,
+                        consumer,
+                        sequence,
+                        delivery,
+                    },
+                );
             }
             Some(_) => {
                 around.tell(|| format!("{} {sequence} comes again", edge.name()));
@@ -330,8 +431,13 @@ impl World {
                 around.cut_off(place, 2 * around.leases.lasts);
             }
             Incident::Resume => self.resume(),
-            Incident::Restart if !is_up && around.moves.started.contains(&place) => self.start(place),
-            Incident::Crash | Incident::CrashInStep { .. } | Incident::Pause { .. } | Incident::Restart => {}
+            Incident::Restart if !is_up && around.moves.started.contains(&place) => {
+                self.start(place)
+            }
+            Incident::Crash
+            | Incident::CrashInStep { .. }
+            | Incident::Pause { .. }
+            | Incident::Restart => {}
         }
     }
 
@@ -340,13 +446,19 @@ impl World {
         let around = &mut self.around;
         let now = around.now;
         around.paused.retain(|_, until| *until > now);
-        let mut back: Vec<Place> =
-            around.cut.iter().filter(|&(_, &until)| until <= now).map(|(&place, _)| place).collect();
+        let mut back: Vec<Place> = around
+            .cut
+            .iter()
+            .filter(|&(_, &until)| until <= now)
+            .map(|(&place, _)| place)
+            .collect();
         back.sort();
         for place in back {
             around.cut.remove(&place);
             if let Some(&process) = around.up.get(&place) {
-                around.agenda.at(now, Happening::To(process, Input::Reconnected));
+                around
+                    .agenda
+                    .at(now, Happening::To(process, Input::Reconnected));
             }
         }
         around.dispatch_all();
@@ -362,15 +474,21 @@ impl World {
             web::abandon(process, around);
         }
         let at = around.now + around.dice.within(50 * MILLISECOND..10 * SECOND);
-        around.agenda.at(at, Happening::Incident(place, Incident::Restart));
+        around
+            .agenda
+            .at(at, Happening::Incident(place, Incident::Restart));
     }
 
     fn start(&mut self, place: Place) {
-        let Some(node) = self.nodes.get_mut(&place) else { return };
+        let Some(node) = self.nodes.get_mut(&place) else {
+            return;
+        };
         if !node.start(&mut self.around) {
             // The lease of an earlier life, or another's, is not over yet.
             let at = self.around.now + self.around.leases.lasts / 20;
-            self.around.agenda.at(at, Happening::Incident(place, Incident::Restart));
+            self.around
+                .agenda
+                .at(at, Happening::Incident(place, Incident::Restart));
             return;
         }
         if let Some(process) = node.process() {
@@ -397,15 +515,28 @@ impl World {
 }
 
 fn describe(process: Process, input: &Input) -> String {
-    let Process { place: Place { stage, instance }, life } = process;
+    let Process {
+        place: Place { stage, instance },
+        life,
+    } = process;
     let what = match input {
         Input::Delivery(delivery) => {
             let edge = delivery.edge;
-            let messages: Vec<String> = tap::all(edge, &delivery.payload).iter().map(ToString::to_string).collect();
-            format!("{} {} {}", edge.name(), delivery.sequence, messages.join(" "))
+            let messages: Vec<String> = tap::all(edge, &delivery.payload)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            format!(
+                "{} {} {}",
+                edge.name(),
+                delivery.sequence,
+                messages.join(" ")
+            )
         }
         Input::Soft(message) => {
-            let text = tap::json(message.edge, &message.payload).map(|json| json.to_string()).unwrap_or_default();
+            let text = tap::json(message.edge, &message.payload)
+                .map(|json| json.to_string())
+                .unwrap_or_default();
             format!("{} {text}", message.edge.name())
         }
         other => format!("{other:?}"),

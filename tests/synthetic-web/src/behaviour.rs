@@ -1,7 +1,7 @@
 //! Behaviour: what the server does when a URL is requested.
 //!
-//! The one place that knows: a new way to answer, or not to answer, is a variant here with its arm in `of`, in
-//! `outcome` and in `perform`. A new wrong is a kind of [`Hostility`].
+//! The one place that knows: a new way to answer, or not to answer, is a variant here with its arm
+//! in `of`, in `outcome` and in `perform`. A new wrong is a kind of [`Hostility`].
 
 use std::io;
 
@@ -88,7 +88,8 @@ impl Behaviour {
     /// What `resource` of `host` does.
     pub(crate) fn of(plan: &Plan, host: u32, resource: Resource) -> Self {
         let hostility = plan.site(host).hostility;
-        let wrong = hostility.and_then(|hostility| Some(Self::Hostile(hostility, hostility.pages()?)));
+        let wrong =
+            hostility.and_then(|hostility| Some(Self::Hostile(hostility, hostility.pages()?)));
         match (resource, wrong) {
             (Resource::Robots, _) => Self::Robots,
             (_, Some(wrong)) => wrong,
@@ -128,9 +129,15 @@ impl Behaviour {
             }
             Self::Redirect(to) => {
                 let location = format!("Location: {}\r\n", exchange.plan.url(to.host, to.resource));
-                exchange.send("301 Moved Permanently", HTML, &location, b"<p>Moved.</p>").await
+                exchange
+                    .send("301 Moved Permanently", HTML, &location, b"<p>Moved.</p>")
+                    .await
             }
-            Self::NotFound => exchange.send("404 Not Found", HTML, "", b"<p>Not here.</p>").await,
+            Self::NotFound => {
+                exchange
+                    .send("404 Not Found", HTML, "", b"<p>Not here.</p>")
+                    .await
+            }
             Self::Robots => exchange.send_robots().await,
             Self::Hostile(hostility, _) => hostility.answer(exchange).await,
         }
@@ -140,59 +147,97 @@ impl Behaviour {
 impl Exchange<'_> {
     async fn send_page(self, page: u32) -> io::Result<()> {
         let site = self.plan.site(self.host);
-        if let Some(hostility) = site.hostility.filter(|hostility| hostility.sends_pages_oddly()) {
+        if let Some(hostility) = site
+            .hostility
+            .filter(|hostility| hostility.sends_pages_oddly())
+        {
             let whole = html::whole(self.plan, self.host, page);
             return hostility.send_page(self, whole).await;
         }
         let validators = self.validators(page);
-        if let Some(validators) = validators.as_ref().filter(|validators| validators.match_those_of(self.request)) {
+        if let Some(validators) = validators
+            .as_ref()
+            .filter(|validators| validators.match_those_of(self.request))
+        {
             return self.send_not_modified(&validators.fields()).await;
         }
-        let validators = validators.map(|validators| validators.fields()).unwrap_or_default();
+        let validators = validators
+            .map(|validators| validators.fields())
+            .unwrap_or_default();
         let mut fields = format!("Content-Type: {HTML}\r\n{}{validators}", self.promise());
         // Each request begins a session.
-        let session = site.hostility.filter(|hostility| *hostility == Hostility::Sessions);
+        let session = site
+            .hostility
+            .filter(|hostility| *hostility == Hostility::Sessions);
         let session = session.map(|_| self.recorder.host(self.host).contacts.len() as u32);
         let Scratch { head, page: own } = self.scratch;
         own.clear();
         let filler = html::render(self.plan, self.host, page, session, own);
-        let mut parts = [own.as_bytes(), self.plan.filler.bytes(filler), html::TAIL.as_bytes()];
+        let mut parts = [
+            own.as_bytes(),
+            self.plan.filler.bytes(filler),
+            html::TAIL.as_bytes(),
+        ];
         let packed;
-        if let Some(coding) = site.coding.filter(|coding| coding.is_among(&self.request.accept_encoding)) {
+        if let Some(coding) = site
+            .coding
+            .filter(|coding| coding.is_among(&self.request.accept_encoding))
+        {
             packed = coding.pack(&parts)?;
             parts = [&packed, &[], &[]];
             fields.push_str(&format!("Content-Encoding: {}\r\n", coding.name()));
         }
-        let body = Body { parts, omitted: self.head_only };
-        let bytes = http::write_response(self.stream, head, "200 OK", &fields, self.close, body).await?;
+        let body = Body {
+            parts,
+            omitted: self.head_only,
+        };
+        let bytes =
+            http::write_response(self.stream, head, "200 OK", &fields, self.close, body).await?;
         self.recorder.sent(self.host, bytes);
         Ok(())
     }
 
     async fn send_robots(self) -> io::Result<()> {
         let site = self.plan.site(self.host);
-        let hostility = site.hostility.filter(|hostility| hostility.robots() != RobotsMeaning::AsOnAnyHost);
+        let hostility = site
+            .hostility
+            .filter(|hostility| hostility.robots() != RobotsMeaning::AsOnAnyHost);
         match (hostility, site.robots.text()) {
-            (Some(hostility), text) => hostility.answer_robots(self, &text.unwrap_or_default()).await,
+            (Some(hostility), text) => {
+                hostility
+                    .answer_robots(self, &text.unwrap_or_default())
+                    .await
+            }
             (None, Some(text)) => self.send("200 OK", PLAIN, "", text.as_bytes()).await,
             (None, None) => self.send("404 Not Found", PLAIN, "", b"no rules\n").await,
         }
     }
 
     fn validators(&self, page: u32) -> Option<Validators> {
-        self.plan.profile.validators.then(|| Validators::of(self.plan, self.host, page))
+        self.plan
+            .profile
+            .validators
+            .then(|| Validators::of(self.plan, self.host, page))
     }
 
     /// Says that a page has not changed. Such an answer ends with its head.
     async fn send_not_modified(self, fields: &str) -> io::Result<()> {
         let head = &mut self.scratch.head;
-        let bytes = http::write_head(self.stream, head, "304 Not Modified", fields, self.close).await?;
+        let bytes =
+            http::write_head(self.stream, head, "304 Not Modified", fields, self.close).await?;
         self.recorder.sent(self.host, bytes);
         Ok(())
     }
 
-    pub(crate) async fn send(self, status: &str, content_type: &str, fields: &str, body: &[u8]) -> io::Result<()> {
-        self.send_typed(status, Some(content_type), fields, body).await
+    pub(crate) async fn send(
+        self,
+        status: &str,
+        content_type: &str,
+        fields: &str,
+        body: &[u8],
+    ) -> io::Result<()> {
+        self.send_typed(status, Some(content_type), fields, body)
+            .await
     }
 
     pub(crate) async fn send_typed(
@@ -202,18 +247,32 @@ impl Exchange<'_> {
         fields: &str,
         body: &[u8],
     ) -> io::Result<()> {
-        let content_type = content_type.map(|value| format!("Content-Type: {value}\r\n")).unwrap_or_default();
+        let content_type = content_type
+            .map(|value| format!("Content-Type: {value}\r\n"))
+            .unwrap_or_default();
         let fields = format!("{content_type}{}{fields}", self.promise());
-        let body = Body { parts: [body, &[], &[]], omitted: self.head_only };
+        let body = Body {
+            parts: [body, &[], &[]],
+            omitted: self.head_only,
+        };
         let head = &mut self.scratch.head;
-        let bytes = http::write_response(self.stream, head, status, &fields, self.close, body).await?;
+        let bytes =
+            http::write_response(self.stream, head, status, &fields, self.close, body).await?;
         self.recorder.sent(self.host, bytes);
         Ok(())
     }
 
     /// The header field by which a host promises more requests than it serves.
     fn promise(&self) -> &'static str {
-        let promises = self.plan.site(self.host).hostility.is_some_and(Hostility::breaks_its_promise);
-        if promises { "Keep-Alive: timeout=60, max=100\r\n" } else { "" }
+        let promises = self
+            .plan
+            .site(self.host)
+            .hostility
+            .is_some_and(Hostility::breaks_its_promise);
+        if promises {
+            "Keep-Alive: timeout=60, max=100\r\n"
+        } else {
+            ""
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Byways: what a hostile host has beside its pages, and where that leads.
 //!
-//! Byways are numbered from 0 on. Some kinds of hosts have no last one. A perfect crawl finds as many of these as its
-//! limits ([`CrawlLimits`](super::CrawlLimits)) let it, so their number is as exact as the limits.
+//! Byways are numbered from 0 on. Some kinds of hosts have no last one. A perfect crawl finds as
+//! many of these as its limits ([`CrawlLimits`](super::CrawlLimits)) let it, so their number is as
+//! exact as the limits.
 
 use std::fmt::Write as _;
 
@@ -18,13 +19,18 @@ const FIRST_YEAR: u32 = 2000;
 /// Images of a page, one for each size of screen.
 const IMAGES: u32 = 3;
 /// An image of one pixel (GIF 87a).
-pub(crate) const IMAGE: &[u8] = b"GIF87a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+pub(crate) const IMAGE: &[u8] =
+    b"GIF87a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
 /// How many byways of a host a perfect crawl finds.
 pub(crate) fn count(plan: &Plan, host: u32) -> u32 {
     let site = plan.site(host);
     let limits = &plan.profile.crawl_limits;
-    let open = || (0..site.pages).filter(|page| plan.shape(host, *page).is_open()).count() as u32;
+    let open = || {
+        (0..site.pages)
+            .filter(|page| plan.shape(host, *page).is_open())
+            .count() as u32
+    };
     match site.hostility {
         // The last one is over budget: each month is found on the one before.
         Some(Hostility::Calendar) => limits.pages_per_host.saturating_sub(open()) + 1,
@@ -40,7 +46,8 @@ pub(crate) fn count(plan: &Plan, host: u32) -> u32 {
     }
 }
 
-/// Says whether a crawl finds that byway: a page that is not fetched has no copies, and its images are not seen.
+/// Says whether a crawl finds that byway: a page that is not fetched has no copies, and its images
+/// are not seen.
 pub(crate) fn exists(plan: &Plan, host: u32, number: u32) -> bool {
     match plan.site(host).hostility {
         Some(Hostility::Copies) => plan.shape(host, number).is_open(),
@@ -52,7 +59,12 @@ pub(crate) fn exists(plan: &Plan, host: u32, number: u32) -> bool {
 /// Appends path and query.
 pub(crate) fn write_path(plan: &Plan, host: u32, number: u32, ampersand: &str, out: &mut String) {
     let written = match plan.site(host).hostility {
-        Some(Hostility::Calendar) => write!(out, "/calendar/{}/{}", FIRST_YEAR + number / 12, 1 + number % 12),
+        Some(Hostility::Calendar) => write!(
+            out,
+            "/calendar/{}/{}",
+            FIRST_YEAR + number / 12,
+            1 + number % 12
+        ),
         Some(Hostility::Spiral) => write!(out, "/{}", "deeper/".repeat(number as usize + 1)),
         Some(Hostility::Filters) => {
             out.push_str("/filter?f0=1");
@@ -61,7 +73,11 @@ pub(crate) fn write_path(plan: &Plan, host: u32, number: u32, ampersand: &str, o
         Some(Hostility::Copies) => {
             let start = out.len();
             Resource::Page(number).write_path(plan, host, ampersand, out);
-            let join = if out[start..].contains('?') { ampersand } else { "?" };
+            let join = if out[start..].contains('?') {
+                ampersand
+            } else {
+                "?"
+            };
             write!(out, "{join}copy=1")
         }
         Some(Hostility::Srcset) => write!(out, "/img/{number}.gif"),
@@ -81,7 +97,9 @@ pub(crate) fn candidate(plan: &Plan, host: u32, path: &str) -> Option<u32> {
         Hostility::Calendar => {
             let (year, month) = path.strip_prefix("/calendar/")?.split_once('/')?;
             let years = year.parse::<u32>().ok()?.checked_sub(FIRST_YEAR)?;
-            years.checked_mul(12)?.checked_add(month.parse::<u32>().ok()?.checked_sub(1)?)
+            years
+                .checked_mul(12)?
+                .checked_add(month.parse::<u32>().ok()?.checked_sub(1)?)
         }
         Hostility::Spiral => (path.matches("deeper/").count() as u32).checked_sub(1),
         Hostility::Filters => (path.matches('=').count() as u32).checked_sub(1),
@@ -101,18 +119,29 @@ pub(crate) fn candidate(plan: &Plan, host: u32, path: &str) -> Option<u32> {
 
 /// The byways that an open page links to, beside its own links.
 pub(crate) fn linked_from(plan: &Plan, host: u32, links: &[Link]) -> Vec<Link> {
-    let byway = |number| Link { host, resource: Resource::Byway(number) };
+    let byway = |number| Link {
+        host,
+        resource: Resource::Byway(number),
+    };
     match plan.site(host).hostility {
-        Some(Hostility::Calendar | Hostility::Spiral | Hostility::Filters | Hostility::RedirectsForEver) => {
+        Some(
+            Hostility::Calendar
+            | Hostility::Spiral
+            | Hostility::Filters
+            | Hostility::RedirectsForEver,
+        ) => {
             vec![byway(0)]
         }
         // Into the circle, and to one that leads to itself.
         Some(Hostility::RedirectLoop) => vec![byway(0), byway(LOOP)],
         Some(Hostility::Copies) => {
-            let pages = links.iter().filter(|link| link.host == host).filter_map(|link| match link.resource {
-                Resource::Page(page) if plan.shape(host, page).is_open() => Some(byway(page)),
-                _ => None,
-            });
+            let pages = links
+                .iter()
+                .filter(|link| link.host == host)
+                .filter_map(|link| match link.resource {
+                    Resource::Page(page) if plan.shape(host, page).is_open() => Some(byway(page)),
+                    _ => None,
+                });
             std::iter::once(byway(0)).chain(pages).collect()
         }
         _ => Vec::new(),
@@ -126,7 +155,12 @@ pub(crate) fn images(page: u32) -> [Resource; IMAGES as usize] {
 
 /// What the server does with a request for a byway.
 pub(crate) fn behaviour(plan: &Plan, host: u32, number: u32) -> Behaviour {
-    let to = |number| Behaviour::Redirect(Link { host, resource: Resource::Byway(number) });
+    let to = |number| {
+        Behaviour::Redirect(Link {
+            host,
+            resource: Resource::Byway(number),
+        })
+    };
     let site = plan.site(host);
     match site.hostility {
         Some(Hostility::Copies) if number < site.pages => Behaviour::Page(number),
@@ -135,7 +169,9 @@ pub(crate) fn behaviour(plan: &Plan, host: u32, number: u32) -> Behaviour {
         Some(Hostility::RedirectsForEver) => to(number.saturating_add(1)),
         Some(Hostility::Srcset) => Behaviour::Image,
         Some(Hostility::Mapped) if number < sitemap::MAPS => Behaviour::Map(number),
-        Some(Hostility::Calendar) if number + 1 >= site.byways => Behaviour::Byway(number, Outcome::OverBudget),
+        Some(Hostility::Calendar) if number + 1 >= site.byways => {
+            Behaviour::Byway(number, Outcome::OverBudget)
+        }
         _ => Behaviour::Byway(number, Outcome::Fetched),
     }
 }
@@ -150,7 +186,11 @@ pub(crate) fn render(plan: &Plan, host: u32, number: u32) -> String {
         Some(Hostility::Mapped) => next.push('/'),
         _ => write_path(plan, host, number.saturating_add(1), "&amp;", &mut next),
     }
-    let text = if plan.site(host).hostility == Some(Hostility::Calendar) { month(number) } else { String::new() };
+    let text = if plan.site(host).hostility == Some(Hostility::Calendar) {
+        month(number)
+    } else {
+        String::new()
+    };
     format!(
         "<!DOCTYPE html>\n<html><head><title>One of many</title></head>\n\
          <body>{text}<p><a href=\"/\">Back</a> <a href=\"{next}\">Onward</a></p></body></html>\n"
@@ -175,7 +215,13 @@ const MONTHS: [&str; 12] = [
 
 /// What a calendar says of a month in which nothing happens.
 fn month(number: u32) -> String {
-    let (year, name) = (FIRST_YEAR + number / 12, MONTHS[number as usize % 12]);
-    let days: String = (1..=28 + number % 4).map(|day| format!("<td>{day}</td>")).collect();
-    format!("<h1>{name} {year}</h1><p>Mon Tue Wed Thu Fri Sat Sun</p><table>{days}</table><p>No events this month</p>")
+    let year = FIRST_YEAR + number / 12;
+    let name = MONTHS[number as usize % 12];
+    let days: String = (1..=28 + number % 4)
+        .map(|day| format!("<td>{day}</td>"))
+        .collect();
+    format!(
+        "<h1>{name} {year}</h1><p>Mon Tue Wed Thu Fri Sat Sun</p><table>{days}</table><p>No events \
+         this month</p>"
+    )
 }

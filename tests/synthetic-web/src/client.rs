@@ -28,13 +28,16 @@ impl Response {
 
     /// The server closes the connection after this response.
     pub fn closes(&self) -> bool {
-        self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        self.header("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 }
 
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-    let mut values = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim());
+    let mut values = fields
+        .filter(|(field, _)| field.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value.trim());
     values.next()
 }
 
@@ -54,7 +57,11 @@ impl Client {
     pub async fn connect(address: SocketAddr, authority: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, authority: authority.to_owned(), buffer: Vec::with_capacity(64 * 1024) })
+        Ok(Self {
+            stream,
+            authority: authority.to_owned(),
+            buffer: Vec::with_capacity(64 * 1024),
+        })
     }
 
     /// Asks for `path` and reads the whole response.
@@ -81,7 +88,11 @@ impl Client {
     /// If the connection ends before the response does.
     pub async fn receive(&mut self, with_body: bool) -> Result<Response> {
         let head_bytes = loop {
-            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            if let Some(at) = self
+                .buffer
+                .windows(4)
+                .position(|window| window == b"\r\n\r\n")
+            {
                 break at + 4;
             }
             self.read_more().await?;
@@ -89,7 +100,10 @@ impl Client {
         let head = String::from_utf8_lossy(&self.buffer[..head_bytes]).into_owned();
         let status = head.split(' ').nth(1).context("no status")?.parse()?;
         let end = if with_body {
-            head_bytes + header(&head, "content-length").context("no length")?.parse::<usize>()?
+            head_bytes
+                + header(&head, "content-length")
+                    .context("no length")?
+                    .parse::<usize>()?
         } else {
             head_bytes
         };
@@ -106,7 +120,10 @@ impl Client {
     /// # Errors
     /// If the server sends more.
     pub async fn wait_for_end(&mut self) -> Result<()> {
-        ensure!(self.stream.read_buf(&mut self.buffer).await.unwrap_or(0) == 0, "the server sent more");
+        ensure!(
+            self.stream.read_buf(&mut self.buffer).await.unwrap_or(0) == 0,
+            "the server sent more"
+        );
         Ok(())
     }
 
@@ -119,7 +136,10 @@ impl Client {
     }
 
     async fn read_more(&mut self) -> Result<()> {
-        ensure!(self.stream.read_buf(&mut self.buffer).await? > 0, "the connection ended early");
+        ensure!(
+            self.stream.read_buf(&mut self.buffer).await? > 0,
+            "the connection ended early"
+        );
         Ok(())
     }
 }

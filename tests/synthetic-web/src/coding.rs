@@ -10,7 +10,8 @@ const BROTLI_WINDOW: u32 = 20;
 /// Bytes that the brotli encoder writes at a time.
 const BROTLI_BUFFER: usize = 32 << 10;
 
-/// How a host packs its pages. It packs them each time they are asked for, so the fastest level has to do.
+/// How a host packs its pages. It packs them each time they are asked for, so the fastest level has
+/// to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     Gzip,
@@ -28,7 +29,12 @@ impl Coding {
 
     /// Says whether a client that sent this `Accept-Encoding` can unpack it.
     pub(crate) fn is_among(self, accepted: &str) -> bool {
-        accepted.split(',').any(|coding| coding.split(';').next().is_some_and(|name| name.trim() == self.name()))
+        accepted.split(',').any(|coding| {
+            coding
+                .split(';')
+                .next()
+                .is_some_and(|name| name.trim() == self.name())
+        })
     }
 
     /// Packs the parts of a page, one behind the other.
@@ -40,7 +46,8 @@ impl Coding {
                 packer.finish()
             }
             Self::Brotli => {
-                let mut packer = brotli::CompressorWriter::new(Vec::new(), BROTLI_BUFFER, 1, BROTLI_WINDOW);
+                let mut packer =
+                    brotli::CompressorWriter::new(Vec::new(), BROTLI_BUFFER, 1, BROTLI_WINDOW);
                 parts.iter().try_for_each(|part| packer.write_all(part))?;
                 packer.flush()?;
                 Ok(packer.into_inner())
@@ -58,11 +65,16 @@ mod tests {
     fn a_packed_page_is_unpacked_to_what_it_was() {
         let parts = [&b"<p>one</p>"[..], &b"<p>two</p>".repeat(20_000)];
         let page = parts.concat();
-        let (mut gunzipped, mut unbrotlied) = (Vec::new(), Vec::new());
+        let mut gunzipped = Vec::new();
+        let mut unbrotlied = Vec::new();
         let packed = Coding::Gzip.pack(&parts).unwrap();
-        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut gunzipped).unwrap();
+        flate2::read::GzDecoder::new(&packed[..])
+            .read_to_end(&mut gunzipped)
+            .unwrap();
         let packed = Coding::Brotli.pack(&parts).unwrap();
-        brotli_decompressor::Decompressor::new(&packed[..], 4096).read_to_end(&mut unbrotlied).unwrap();
+        brotli_decompressor::Decompressor::new(&packed[..], 4096)
+            .read_to_end(&mut unbrotlied)
+            .unwrap();
         assert!(gunzipped == page && unbrotlied == page);
     }
 

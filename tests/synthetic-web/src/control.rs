@@ -46,9 +46,15 @@ async fn serve(web: Arc<Web>, mut stream: TcpStream) {
         Parsed::Refused(status) => (status, String::new()),
         Parsed::Incomplete => return,
     };
-    let body = Body { parts: [json.as_bytes(), b"\n", b""], omitted: false };
+    let body = Body {
+        parts: [json.as_bytes(), b"\n", b""],
+        omitted: false,
+    };
     let fields = "Content-Type: application/json\r\n";
-    if http::write_response(&mut stream, &mut String::new(), status, fields, true, body).await.is_ok() {
+    if http::write_response(&mut stream, &mut String::new(), status, fields, true, body)
+        .await
+        .is_ok()
+    {
         http::close(&mut stream).await;
     }
 }
@@ -75,12 +81,22 @@ fn answer(web: &Web, request: &Request) -> (&'static str, String) {
 /// # Errors
 /// If there is no answer within five minutes, or one other than 200.
 pub fn ask(control: SocketAddr, method: &str, path: &str) -> Result<String> {
-    let mut stream = BlockingStream::connect(control).with_context(|| format!("no control server at {control}"))?;
+    let mut stream = BlockingStream::connect(control)
+        .with_context(|| format!("no control server at {control}"))?;
     stream.set_read_timeout(Some(FETCH_TIMEOUT))?;
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {control}\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {control}\r\nConnection: close\r\n\r\n"
+    )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("the control server sent no whole answer")?;
-    ensure!(head.starts_with("HTTP/1.1 200 "), "the control server answered {}", head.lines().next().unwrap_or(head));
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .context("the control server sent no whole answer")?;
+    ensure!(
+        head.starts_with("HTTP/1.1 200 "),
+        "the control server answered {}",
+        head.lines().next().unwrap_or(head)
+    );
     Ok(body.trim_end().to_owned())
 }

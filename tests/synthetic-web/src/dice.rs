@@ -9,7 +9,8 @@
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The purpose of dice. Decisions about the same page are independent of each other, because their purposes differ.
+/// The purpose of dice. Decisions about the same page are independent of each other, because their
+/// purposes differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Filler = 1,
@@ -93,10 +94,16 @@ mod tests {
     #[test]
     fn a_lognormal_has_the_median_and_mean_asked_for() {
         let mut dice = Dice::new(1, Purpose::Size, 0, 0);
-        let mut drawn: Vec<f64> = (0..20_001).map(|_| dice.lognormal(12_000.0, 0.835)).collect();
+        let mut drawn: Vec<f64> = (0..20_001)
+            .map(|_| dice.lognormal(12_000.0, 0.835))
+            .collect();
         drawn.sort_by(f64::total_cmp);
         let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
-        assert!((11_500.0..12_500.0).contains(&drawn[10_000]), "median {}", drawn[10_000]);
+        assert!(
+            (11_500.0..12_500.0).contains(&drawn[10_000]),
+            "median {}",
+            drawn[10_000]
+        );
         assert!((16_500.0..17_500.0).contains(&mean), "mean {mean}");
     }
 }

@@ -1,8 +1,9 @@
 //! DNS: a name server for the synthetic hosts (RFC 1035), over UDP on loopback.
 //!
-//! One question per query, answered from the plan: A for a host, nothing (NOERROR) for other types, NXDOMAIN for other
-//! names. The names of hostile hosts are answered as [`Hostility::name`] says. A packet that is no query gets no answer
-//! or an error code, and nothing that it contains is followed.
+//! One question per query, answered from the plan: A for a host, nothing (NOERROR) for other types,
+//! NXDOMAIN for other names. The names of hostile hosts are answered as [`Hostility::name`] says. A
+//! packet that is no query gets no answer or an error code, and nothing that it contains is
+//! followed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -52,7 +53,11 @@ impl Zone {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
             extra.entry(name).or_default().push(*address);
         }
-        Self { profile: profile.clone(), extra, asked: BTreeMap::new() }
+        Self {
+            profile: profile.clone(),
+            extra,
+            asked: BTreeMap::new(),
+        }
     }
 
     /// The answer for a name, and its addresses.
@@ -86,7 +91,10 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn at_once(message: Vec<u8>) -> Self {
-        Self { message, after: Duration::ZERO }
+        Self {
+            message,
+            after: Duration::ZERO,
+        }
     }
 }
 
@@ -133,7 +141,8 @@ struct Question {
     class: u16,
 }
 
-/// The answer to a packet; `None` for a packet that is no query, and for a name that the server is silent about.
+/// The answer to a packet; `None` for a packet that is no query, and for a name that the server is
+/// silent about.
 pub(crate) fn answer(query: &[u8], zone: &mut Zone) -> Option<Answer> {
     let header = query.get(..HEADER_BYTES)?;
     let is_response = header[2] & 0x80 != 0;
@@ -142,12 +151,24 @@ pub(crate) fn answer(query: &[u8], zone: &mut Zone) -> Option<Answer> {
     }
     let operation = (header[2] >> 3) & 0x0f;
     if operation != 0 {
-        return Some(Answer::at_once(message(header, &[], Code::NotImplemented, &[])));
+        return Some(Answer::at_once(message(
+            header,
+            &[],
+            Code::NotImplemented,
+            &[],
+        )));
     }
     let questions = u16::from_be_bytes([header[4], header[5]]);
     let question = match read_question(query) {
         Some(question) if questions == 1 => question,
-        _ => return Some(Answer::at_once(message(header, &[], Code::FormatError, &[]))),
+        _ => {
+            return Some(Answer::at_once(message(
+                header,
+                &[],
+                Code::FormatError,
+                &[],
+            )));
+        }
     };
     let asked = &query[HEADER_BYTES..question.end];
     if question.class != CLASS_IN && question.class != CLASS_ANY {
@@ -161,15 +182,20 @@ pub(crate) fn answer(query: &[u8], zone: &mut Zone) -> Option<Answer> {
         NameAnswer::Missing => (Code::NameError, Duration::ZERO),
         NameAnswer::Failure => (Code::ServerFailure, Duration::ZERO),
     };
-    let fits = |address: &IpAddr| question.kind == if address.is_ipv4() { TYPE_A } else { TYPE_AAAA };
+    let fits =
+        |address: &IpAddr| question.kind == if address.is_ipv4() { TYPE_A } else { TYPE_AAAA };
     let fitting: Vec<IpAddr> = match said {
         NameAnswer::Address(_) => addresses.into_iter().filter(fits).collect(),
         _ => Vec::new(),
     };
-    Some(Answer { message: message(header, asked, code, &fitting), after })
+    Some(Answer {
+        message: message(header, asked, code, &fitting),
+        after,
+    })
 }
 
-/// Reads the first question. A compressed name is no name here: nothing comes before it that it could point at.
+/// Reads the first question. A compressed name is no name here: nothing comes before it that it
+/// could point at.
 fn read_question(query: &[u8]) -> Option<Question> {
     let mut name = String::new();
     let mut at = HEADER_BYTES;
@@ -192,7 +218,12 @@ fn read_question(query: &[u8]) -> Option<Question> {
     let [k1, k2, c1, c2] = *query.get(at..at + 4)? else {
         return None;
     };
-    Some(Question { name, end: at + 4, kind: u16::from_be_bytes([k1, k2]), class: u16::from_be_bytes([c1, c2]) })
+    Some(Question {
+        name,
+        end: at + 4,
+        kind: u16::from_be_bytes([k1, k2]),
+        class: u16::from_be_bytes([c1, c2]),
+    })
 }
 
 /// Puts a message together. Without addresses it carries a start of authority, for caches (RFC
@@ -213,7 +244,9 @@ fn message(header: &[u8], asked: &[u8], code: Code, addresses: &[IpAddr]) -> Vec
         let question_name = [0xc0, HEADER_BYTES as u8];
         match address {
             IpAddr::V4(address) => push_record(&mut out, &question_name, TYPE_A, &address.octets()),
-            IpAddr::V6(address) => push_record(&mut out, &question_name, TYPE_AAAA, &address.octets()),
+            IpAddr::V6(address) => {
+                push_record(&mut out, &question_name, TYPE_AAAA, &address.octets())
+            }
         }
     }
     if negative {
@@ -260,7 +293,11 @@ mod tests {
             ("other.test".to_owned(), "127.0.0.9".parse().unwrap()),
             ("other.test".to_owned(), "::1".parse().unwrap()),
         ];
-        Zone::new(&Profile { hosts: 50, extra_hosts: extra.to_vec(), ..Profile::raw() })
+        Zone::new(&Profile {
+            hosts: 50,
+            extra_hosts: extra.to_vec(),
+            ..Profile::raw()
+        })
     }
 
     fn answer(query: &[u8], zone: &mut Zone) -> Option<Vec<u8>> {
@@ -298,7 +335,10 @@ mod tests {
     #[test]
     fn extra_names_have_the_addresses_given() {
         let four = answer(&query("Other.test", TYPE_A), &mut zone()).unwrap();
-        assert_eq!((answers(&four), &four[four.len() - 4..]), (1, &[127, 0, 0, 9][..]));
+        assert_eq!(
+            (answers(&four), &four[four.len() - 4..]),
+            (1, &[127, 0, 0, 9][..])
+        );
         let six = answer(&query("other.test", TYPE_AAAA), &mut zone()).unwrap();
         assert_eq!((answers(&six), six[six.len() - 1]), (1, 1));
     }
@@ -313,7 +353,11 @@ mod tests {
         }
         let mut dice = Dice::new(5, Purpose::Filler, 0, 0);
         for _ in 0..50_000 {
-            let mut packet = if dice.chance(0.5) { whole.clone() } else { vec![0; dice.below(80) as usize] };
+            let mut packet = if dice.chance(0.5) {
+                whole.clone()
+            } else {
+                vec![0; dice.below(80) as usize]
+            };
             let flips = 1 + dice.below(12);
             for _ in 0..flips.min(packet.len() as u32) {
                 let at = dice.below(packet.len() as u32) as usize;
@@ -330,14 +374,37 @@ mod tests {
     #[test]
     fn of_hostile_hosts_it_says_what_they_are() {
         use Hostility::*;
-        let hostilities = vec![NameMissing, NameEmpty, NameFails, NameSilent, NameShy, NameSlow, Silent];
-        let profile = Profile { hosts: 8, hostile: 7.0 / 8.0, hostilities, ..Profile::raw() };
+        let hostilities = vec![
+            NameMissing,
+            NameEmpty,
+            NameFails,
+            NameSilent,
+            NameShy,
+            NameSlow,
+            Silent,
+        ];
+        let profile = Profile {
+            hosts: 8,
+            hostile: 7.0 / 8.0,
+            hostilities,
+            ..Profile::raw()
+        };
         let mut zone = Zone::new(&profile);
         let mut said = |host: u32| {
             let answer = super::answer(&query(&format!("h{host:04}.web.test"), TYPE_A), &mut zone)?;
-            Some((code(&answer.message), answers(&answer.message), answer.after.as_millis()))
+            Some((
+                code(&answer.message),
+                answers(&answer.message),
+                answer.after.as_millis(),
+            ))
         };
-        let expected = [Some((0, 1, 0)), Some((3, 0, 0)), Some((0, 0, 0)), Some((2, 0, 0)), None];
+        let expected = [
+            Some((0, 1, 0)),
+            Some((3, 0, 0)),
+            Some((0, 0, 0)),
+            Some((2, 0, 0)),
+            None,
+        ];
         assert_eq!([0, 1, 2, 3, 4].map(&mut said), expected);
         assert_eq!([0; 6].map(|_| said(5).unwrap().0), [2, 2, 2, 2, 0, 0]);
         assert_eq!((said(6), said(7)), (Some((0, 1, 1_000)), Some((0, 1, 0))));

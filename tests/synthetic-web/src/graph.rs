@@ -1,7 +1,7 @@
 //! Graph: the pages of a web and how they link, for judging the order in which they were fetched.
 //!
-//! Invariant: it is what a crawl finds. A page that redirects links to its target, a disallowed one to nothing. Links that do
-//! not lead to pages are left out.
+//! Invariant: it is what a crawl finds. A page that redirects links to its target, a disallowed one
+//! to nothing. Links that do not lead to pages are left out.
 
 use std::collections::BTreeSet;
 
@@ -40,24 +40,33 @@ impl Graph {
     pub(crate) fn of(plan: &Plan) -> Self {
         let starts = starts(plan);
         let number = |link: Link| match link.resource {
-            Resource::Page(page) if plan.gives_pages(link.host) => Some(starts[link.host as usize] + page as usize),
+            Resource::Page(page) if plan.gives_pages(link.host) => {
+                Some(starts[link.host as usize] + page as usize)
+            }
             _ => None,
         };
         let page = |host: u32, page: u32| {
             let mut met = BTreeSet::new();
             let links = plan.leads_to(host, page).into_iter().filter_map(number);
-            GraphPage { host, links: links.filter(|link| met.insert(*link)).collect() }
+            GraphPage {
+                host,
+                links: links.filter(|link| met.insert(*link)).collect(),
+            }
         };
         let hosts = plan.profile.hosts;
-        let pages =
-            (0..hosts).flat_map(|host| (0..pages_of(plan, host)).map(move |number| page(host, number))).collect();
+        let pages = (0..hosts)
+            .flat_map(|host| (0..pages_of(plan, host)).map(move |number| page(host, number)))
+            .collect();
         Self { hosts, pages }
     }
 
     /// The first page of each host that has pages.
     pub fn front_doors(&self) -> Vec<usize> {
-        let is_first =
-            |number: &usize| number.checked_sub(1).is_none_or(|before| self.host(before) != self.host(*number));
+        let is_first = |number: &usize| {
+            number
+                .checked_sub(1)
+                .is_none_or(|before| self.host(before) != self.host(*number))
+        };
         (0..self.pages.len()).filter(is_first).collect()
     }
 
@@ -78,7 +87,11 @@ pub(crate) fn starts(plan: &Plan) -> Vec<usize> {
 }
 
 fn pages_of(plan: &Plan, host: u32) -> u32 {
-    if plan.gives_pages(host) { plan.site(host).pages } else { 0 }
+    if plan.gives_pages(host) {
+        plan.site(host).pages
+    } else {
+        0
+    }
 }
 
 #[cfg(test)]
@@ -88,13 +101,18 @@ mod tests {
 
     #[test]
     fn all_pages_can_be_reached_from_the_first_and_no_link_is_there_twice() {
-        let profile = Profile { hosts: 9, pages_per_host: PagesPerHost::HeavyTail { mean: 30 }, ..Profile::mixed() };
+        let profile = Profile {
+            hosts: 9,
+            pages_per_host: PagesPerHost::HeavyTail { mean: 30 },
+            ..Profile::mixed()
+        };
         let plan = Plan::new(profile.clone(), 8080);
         let graph = Graph::new(profile).unwrap();
         let pages: u32 = (0..9).map(|host| plan.site(host).pages).sum();
         assert_eq!((graph.hosts, graph.pages.len()), (9, pages as usize));
         assert_eq!(graph.front_doors(), starts(&plan));
-        let (mut seen, mut ahead) = (BTreeSet::new(), vec![0]);
+        let mut seen = BTreeSet::new();
+        let mut ahead = vec![0];
         while let Some(page) = ahead.pop() {
             if seen.insert(page) {
                 let links = &graph.pages[page].links;

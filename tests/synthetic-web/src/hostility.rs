@@ -1,9 +1,10 @@
 //! Hostility: what a hostile host does wrong, whatever the crawler does right.
 //!
-//! Each kind is one wrong. All else of the host is as it should be, so that a test can tell what a kind leads to. What
-//! must come of each is said once: in [`Hostility::pages`] and [`Hostility::robots`], and in `byway` for what a host
-//! has beside its pages. All other kinds change nothing of what a crawl finds: each page is fetched, and all its links
-//! are found, however it is sent and written.
+//! Each kind is one wrong. All else of the host is as it should be, so that a test can tell what a
+//! kind leads to. What must come of each is said once: in [`Hostility::pages`] and
+//! [`Hostility::robots`], and in `byway` for what a host has beside its pages. All other kinds
+//! change nothing of what a crawl finds: each page is fetched, and all its links are found, however
+//! it is sent and written.
 
 mod answers;
 mod pages;
@@ -16,12 +17,13 @@ use encoding_rs::{SHIFT_JIS, UTF_16LE, WINDOWS_1251};
 use super::behaviour::Outcome;
 use super::tongue::Tongue;
 
-/// Questions for a name that is shy that are answered by a failure: two for each version of the protocol.
+/// Questions for a name that is shy that are answered by a failure: two for each version of the
+/// protocol.
 const SHY_FOR: u32 = 4;
 /// How long the answer for a slow name takes.
 const NAME_SLOW: Duration = Duration::from_secs(1);
-/// Bytes that may wait in the kernel for a crawler that reads no more. Only with this limit does the number of bytes
-/// sent tell how many were read.
+/// Bytes that may wait in the kernel for a crawler that reads no more. Only with this limit does
+/// the number of bytes sent tell how many were read.
 pub(crate) const UNREAD_BYTES: u32 = 64 << 10;
 /// A busy host refuses one request in this many.
 pub(crate) const BUSY_EVERY: usize = 10;
@@ -213,7 +215,8 @@ impl Hostility {
         Self::Http2Resets,
     ];
 
-    /// How the URLs of the host end that may be requested; `None` when each ends as it would on any host.
+    /// How the URLs of the host end that may be requested; `None` when each ends as it would on any
+    /// host.
     pub(crate) fn pages(self) -> Option<Outcome> {
         match self {
             Self::Refuses | Self::RefusesForADay => Some(Outcome::Refused),
@@ -227,7 +230,9 @@ impl Hostility {
             Self::Vanished => Some(Outcome::NotFound),
             // The crawler has half a page in hand, without a link in it.
             Self::BreaksOff => Some(Outcome::Fetched),
-            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Some(Outcome::Unresolvable),
+            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => {
+                Some(Outcome::Unresolvable)
+            }
             _ => None,
         }
     }
@@ -241,7 +246,9 @@ impl Hostility {
     pub(crate) fn robots(self) -> RobotsMeaning {
         match self {
             // RFC 9309, section 2.3.1.4: it cannot be reached.
-            Self::RobotsRefused | Self::RobotsDrips | Self::RobotsShort => RobotsMeaning::Unreachable,
+            Self::RobotsRefused | Self::RobotsDrips | Self::RobotsShort => {
+                RobotsMeaning::Unreachable
+            }
             // Section 2.5: what comes first counts. Section 2.2: what can be read counts.
             Self::RobotsEndless
             | Self::RobotsHuge
@@ -256,7 +263,9 @@ impl Hostility {
             // Its pages are behind the sitemaps.
             Self::Mapped => RobotsMeaning::AllowAll,
             // Nobody comes to ask for it.
-            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => RobotsMeaning::AllowAll,
+            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => {
+                RobotsMeaning::AllowAll
+            }
             _ => RobotsMeaning::AsOnAnyHost,
         }
     }
@@ -287,10 +296,19 @@ impl Hostility {
     /// The encoding of its pages and a word that is written in their paths and queries.
     pub(crate) fn tongue(self) -> Option<Tongue> {
         match self {
-            Self::Cyrillic => Some(Tongue { encoding: WINDOWS_1251, word: "карта" }),
+            Self::Cyrillic => Some(Tongue {
+                encoding: WINDOWS_1251,
+                word: "карта",
+            }),
             // The second byte of its first sign is a backslash in ASCII.
-            Self::Japanese => Some(Tongue { encoding: SHIFT_JIS, word: "表示" }),
-            Self::Utf16 => Some(Tongue { encoding: UTF_16LE, word: "Ωmega-é" }),
+            Self::Japanese => Some(Tongue {
+                encoding: SHIFT_JIS,
+                word: "表示",
+            }),
+            Self::Utf16 => Some(Tongue {
+                encoding: UTF_16LE,
+                word: "Ωmega-é",
+            }),
             _ => None,
         }
     }

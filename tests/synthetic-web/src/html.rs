@@ -1,8 +1,8 @@
 //! HTML: pages of plausible text around the links of the plan.
 //!
-//! A page is a head of its own with all links, then a slice of one filler that all pages share, then a common tail.
-//! Only the head is made for each request. The rest is sent from where it lies, so that a large web stays small and a
-//! page is cheap.
+//! A page is a head of its own with all links, then a slice of one filler that all pages share,
+//! then a common tail. Only the head is made for each request. The rest is sent from where it lies,
+//! so that a large web stays small and a page is cheap.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -14,24 +14,28 @@ use super::plan::{Link, Plan};
 use super::profile::Profile;
 use super::resource::{Form, Resource};
 
-/// The filler is so many times as long as the median page, so that only a few of the largest pages are cut to it: less
-/// than one in a hundred, with the spread of any profile here. But it is not shorter than this.
+/// The filler is so many times as long as the median page, so that only a few of the largest pages
+/// are cut to it: less than one in a hundred, with the spread of any profile here. But it is not
+/// shorter than this.
 const FILLER_MEDIANS: usize = 16;
 const FILLER_BYTES_MIN: usize = 512 * 1024;
 
 const WORDS: [&str; 96] = [
-    "harbour", "the", "of", "and", "wind", "chart", "a", "course", "north", "in", "compass", "to", "vessel", "was",
-    "island", "for", "current", "with", "latitude", "sailing", "that", "long", "captain", "by", "evening", "from",
-    "rope", "on", "water", "is", "lantern", "their", "anchor", "bearing", "as", "distant", "cargo", "had", "river",
-    "coast", "new", "journal", "morning", "his", "sextant", "tide", "which", "line", "constant", "voyage", "map",
-    "sail", "were", "storm", "southern", "league", "not", "crew", "weather", "her", "after", "shore", "channel",
-    "under", "light", "first", "between", "measure", "degree", "angle", "merchant", "letter", "are", "market", "town",
-    "over", "bridge", "paper", "without", "reef", "quiet", "sand", "deep", "known", "station", "signal", "they", "bay",
-    "winter", "stone", "small", "depth", "glass", "tower", "harvest", "village",
+    "harbour", "the", "of", "and", "wind", "chart", "a", "course", "north", "in", "compass", "to",
+    "vessel", "was", "island", "for", "current", "with", "latitude", "sailing", "that", "long",
+    "captain", "by", "evening", "from", "rope", "on", "water", "is", "lantern", "their", "anchor",
+    "bearing", "as", "distant", "cargo", "had", "river", "coast", "new", "journal", "morning",
+    "his", "sextant", "tide", "which", "line", "constant", "voyage", "map", "sail", "were",
+    "storm", "southern", "league", "not", "crew", "weather", "her", "after", "shore", "channel",
+    "under", "light", "first", "between", "measure", "degree", "angle", "merchant", "letter",
+    "are", "market", "town", "over", "bridge", "paper", "without", "reef", "quiet", "sand", "deep",
+    "known", "station", "signal", "they", "bay", "winter", "stone", "small", "depth", "glass",
+    "tower", "harvest", "village",
 ];
 
 /// Ends every page.
-pub(crate) const TAIL: &str = "</main>\n<footer><p>Set in plain type. <a name=\"end\">End of page.</a></p></footer>\n\
+pub(crate) const TAIL: &str = "</main>\n<footer><p>Set in plain type. <a name=\"end\">End of \
+                               page.</a></p></footer>\n\
                                </body>\n</html>\n";
 
 /// The base that the relative links of such a host refer to.
@@ -60,7 +64,11 @@ impl Filler {
             boundaries.push(text.len());
         }
         let phrases = (0..256).map(|_| phrase(&mut dice)).collect();
-        Self { text, boundaries, phrases }
+        Self {
+            text,
+            boundaries,
+            phrases,
+        }
     }
 
     /// Whole blocks of about `bytes` in all, at most the whole filler.
@@ -111,7 +119,10 @@ fn write_sentence(dice: &mut Dice, out: &mut String) {
 fn write_block(dice: &mut Dice, out: &mut String) {
     match dice.below(24) {
         0 => out.push_str("<!-- <a href=\"/commented-out.html\">not a link</a> -->\n"),
-        1 => out.push_str("<script>if (1 < 2) { note('<a href=\"/in-a-script.html\">not a link</a>'); }</script>\n"),
+        1 => out.push_str(
+            "<script>if (1 < 2) { note('<a href=\"/in-a-script.html\">not a link</a>'); \
+             }</script>\n",
+        ),
         2 => {
             out.push_str("<ul>\n");
             for _ in 0..3 + dice.below(4) {
@@ -154,11 +165,22 @@ pub(crate) fn whole(plan: &Plan, host: u32, page: u32) -> String {
 
 /// Renders a page: appends its own part to `out` and returns which filler follows it. [`TAIL`]
 /// comes last.
-pub(crate) fn render(plan: &Plan, host: u32, page: u32, session: Option<u32>, out: &mut String) -> Range<usize> {
+pub(crate) fn render(
+    plan: &Plan,
+    host: u32,
+    page: u32,
+    session: Option<u32>,
+    out: &mut String,
+) -> Range<usize> {
     let start = out.len();
     let mut dice = Dice::new(plan.profile.seed, Purpose::Spelling, host, page);
-    let spelling =
-        Spelling { plan, host, form: plan.shape(host, page).form, hostility: plan.site(host).hostility, session };
+    let spelling = Spelling {
+        plan,
+        host,
+        form: plan.shape(host, page).form,
+        hostility: plan.site(host).hostility,
+        session,
+    };
     let links = plan.links(host, page);
     let refreshes = spelling.hostility == Some(Hostility::Refreshes);
     let (refresh, links) = links.split_at(usize::from(refreshes).min(links.len()));
@@ -185,21 +207,41 @@ pub(crate) fn render(plan: &Plan, host: u32, page: u32, session: Option<u32>, ou
         out.push_str(OPEN_COMMENT);
     }
     let mut dice = Dice::new(plan.profile.seed, Purpose::Size, host, page);
-    let size = dice.lognormal(f64::from(plan.profile.page_bytes_median), plan.profile.page_bytes_sigma) as usize;
+    let size = dice.lognormal(
+        f64::from(plan.profile.page_bytes_median),
+        plan.profile.page_bytes_sigma,
+    ) as usize;
     let own = out.len() - start + TAIL.len();
-    plan.filler.slice(&mut dice, size.saturating_sub(own).min(plan.filler.text.len()))
+    plan.filler.slice(
+        &mut dice,
+        size.saturating_sub(own).min(plan.filler.text.len()),
+    )
 }
 
 /// The beginning of a page that is badly written, up to its first link: its head is never closed.
-const SOUP: &str = "</div></table><p<b>>1 < 2 && 3 > 2 &nosuch; <![CDATA[ x ]]> <?php echo ?> \0 \u{fffd}\n";
+const SOUP: &str =
+    "</div></table><p<b>>1 < 2 && 3 > 2 &nosuch; <![CDATA[ x ]]> <?php echo ?> \0 \u{fffd}\n";
 /// It hides all that comes before the end of the next comment: those are no links.
 const OPEN_COMMENT: &str = "<!-- never closed here <a href=\"/in-an-open-comment.html\">\n";
 
-fn write_head(spelling: Spelling<'_>, page: u32, refresh: Option<&Link>, dice: &mut Dice, out: &mut String) {
-    let Spelling { plan, host, hostility, .. } = spelling;
+fn write_head(
+    spelling: Spelling<'_>,
+    page: u32,
+    refresh: Option<&Link>,
+    dice: &mut Dice,
+    out: &mut String,
+) {
+    let Spelling {
+        plan,
+        host,
+        hostility,
+        ..
+    } = spelling;
     let title = plan.filler.phrase(dice);
     let charset = match hostility {
-        Some(Hostility::Cyrillic) => "<meta http-equiv=content-type content='text/html; charset=windows-1251'>",
+        Some(Hostility::Cyrillic) => {
+            "<meta http-equiv=content-type content='text/html; charset=windows-1251'>"
+        }
         // The charset is said elsewhere.
         Some(Hostility::Japanese | Hostility::Utf16) => "",
         _ => "<meta charset=\"utf-8\">",
@@ -224,10 +266,15 @@ fn write_head(spelling: Spelling<'_>, page: u32, refresh: Option<&Link>, dice: &
         _ => out.push_str("</head>\n<body id=\"top\">\n"),
     }
     // Where there is a base, even this would lead to the base.
-    let page_itself = if hostility == Some(Hostility::Based) { "/" } else { "" };
+    let page_itself = if hostility == Some(Hostility::Based) {
+        "/"
+    } else {
+        ""
+    };
     let _ = write!(
         out,
-        "<h1>{title}</h1>\n<p><a href=\"{page_itself}#end\">Down</a> <a href=\"mailto:keeper@h{host:04}.test\">write</a></p>\n"
+        "<h1>{title}</h1>\n<p><a href=\"{page_itself}#end\">Down</a> <a \
+         href=\"mailto:keeper@h{host:04}.test\">write</a></p>\n"
     );
     if hostility == Some(Hostility::Srcset) {
         write_images(spelling, page, out);
@@ -268,8 +315,8 @@ fn write_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mut S
     out.push_str(end);
 }
 
-/// An anchor that is badly written. Browsers find its link all the same, and nothing else (HTML Living Standard,
-/// section 13.2.5).
+/// An anchor that is badly written. Browsers find its link all the same, and nothing else (HTML
+/// Living Standard, section 13.2.5).
 fn write_bad_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mut String) {
     let (open, close) = match dice.below(8) {
         0 => ("<a href=", ">"),
@@ -280,11 +327,18 @@ fn write_bad_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &m
         4 => ("<A\tHREF\n=\r\n'", "'class=x\"y>"),
         // Line ends and tabs in a URL do not count.
         5 => ("<a href=\"\t", "\n\t\">"),
-        6 => ("<p <b <a><i><a =x href=\"", "\"onclick=\"<a href=/quoted.html>\">"),
+        6 => (
+            "<p <b <a><i><a =x href=\"",
+            "\"onclick=\"<a href=/quoted.html>\">",
+        ),
         _ => ("<<a href = \"", "\" / / data-x='<!-- >"),
     };
     // The last one quotes all that comes before this.
-    let end = if close.ends_with("<!-- >") { "'></a >" } else { "</b>" };
+    let end = if close.ends_with("<!-- >") {
+        "'></a >"
+    } else {
+        "</b>"
+    };
     out.push_str(open);
     write_reference(spelling, link, dice, out);
     out.push_str(close);
@@ -294,7 +348,9 @@ fn write_bad_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &m
 
 /// Spells a link: absolute, without scheme, from the root, or from the page it stands on.
 fn write_reference(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mut String) {
-    let Spelling { plan, host: from, .. } = spelling;
+    let Spelling {
+        plan, host: from, ..
+    } = spelling;
     let ampersand = if dice.chance(0.8) { "&amp;" } else { "&" };
     let roll = dice.below(100);
     if link.host != from || roll < 20 {
@@ -321,9 +377,12 @@ fn write_authority(plan: &Plan, host: u32, out: &mut String) {
 fn write_path(spelling: Spelling<'_>, link: Link, ampersand: &str, out: &mut String) {
     let start = out.len();
     if link.host != spelling.host {
-        return link.resource.write_path(spelling.plan, link.host, ampersand, out);
+        return link
+            .resource
+            .write_path(spelling.plan, link.host, ampersand, out);
     }
-    link.resource.write_own_path(spelling.plan, link.host, ampersand, out);
+    link.resource
+        .write_own_path(spelling.plan, link.host, ampersand, out);
     if let Some(session) = spelling.session {
         let _ = match out[start..].contains('?') {
             true => write!(out, "{ampersand}PHPSESSID={session:08x}"),
@@ -334,7 +393,11 @@ fn write_path(spelling: Spelling<'_>, link: Link, ampersand: &str, out: &mut Str
 }
 
 fn write_relative(spelling: Spelling<'_>, link: Link, ampersand: &str, out: &mut String) {
-    let depth = if spelling.hostility == Some(Hostility::Based) { BASE_DEPTH } else { spelling.form.depth() };
+    let depth = if spelling.hostility == Some(Hostility::Based) {
+        BASE_DEPTH
+    } else {
+        spelling.form.depth()
+    };
     if depth == 0 {
         out.push_str("./");
     }
@@ -361,8 +424,19 @@ mod tests {
 
     #[test]
     fn equal_seeds_render_equal_pages_and_other_seeds_do_not() {
-        let plan = |seed| Plan::new(Profile { seed, hosts: 5, ..Profile::mixed() }, 8080);
-        let (one, same, other) = (plan(3), plan(3), plan(4));
+        let plan = |seed| {
+            Plan::new(
+                Profile {
+                    seed,
+                    hosts: 5,
+                    ..Profile::mixed()
+                },
+                8080,
+            )
+        };
+        let one = plan(3);
+        let same = plan(3);
+        let other = plan(4);
         for host in 0..5 {
             for page in 0..one.site(host).pages.min(50) {
                 assert_eq!(page_bytes(&one, host, page), page_bytes(&same, host, page));

@@ -55,7 +55,11 @@ pub(crate) enum Parsed {
 pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     let Some(length) = head_length(bytes) else {
         let refused = bytes.len() >= HEAD_BYTES_MAX;
-        return if refused { Parsed::Refused("431 Request Header Fields Too Large") } else { Parsed::Incomplete };
+        return if refused {
+            Parsed::Refused("431 Request Header Fields Too Large")
+        } else {
+            Parsed::Incomplete
+        };
     };
     let Ok(head) = std::str::from_utf8(&bytes[..length]) else {
         return Parsed::Refused("400 Bad Request");
@@ -87,7 +91,8 @@ fn parse_head(head: &str) -> Result<Request, &'static str> {
     const BAD: &str = "400 Bad Request";
     let mut lines = head.lines();
     let mut words = lines.next().unwrap_or_default().split(' ');
-    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
     else {
         return Err(BAD);
     };
@@ -102,7 +107,10 @@ fn parse_head(head: &str) -> Result<Request, &'static str> {
         "HTTP/1.0" => true,
         _ => return Err("505 HTTP Version Not Supported"),
     };
-    let (mut host, mut if_none_match, mut if_modified_since, mut accept_encoding) = ("", "", "", "");
+    let mut host = "";
+    let mut if_none_match = "";
+    let mut if_modified_since = "";
+    let mut accept_encoding = "";
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').ok_or(BAD)?;
         let value = value.trim();
@@ -115,7 +123,11 @@ fn parse_head(head: &str) -> Result<Request, &'static str> {
         } else if name.eq_ignore_ascii_case("accept-encoding") {
             accept_encoding = value;
         } else if name.eq_ignore_ascii_case("connection") {
-            let has = |token: &str| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token));
+            let has = |token: &str| {
+                value
+                    .split(',')
+                    .any(|part| part.trim().eq_ignore_ascii_case(token))
+            };
             close = has("close") || (close && !has("keep-alive"));
         } else if name.eq_ignore_ascii_case("content-length") && value != "0"
             || name.eq_ignore_ascii_case("transfer-encoding")
@@ -158,8 +170,8 @@ pub(crate) async fn read_request(
     }
 }
 
-/// Waits, and watches the client: one that gives up meanwhile must not count as connected. What it sends goes to
-/// `buffer`.
+/// Waits, and watches the client: one that gives up meanwhile must not count as connected. What it
+/// sends goes to `buffer`.
 pub(crate) async fn wait(
     stream: &mut (impl AsyncRead + Unpin + ?Sized),
     buffer: &mut Vec<u8>,
@@ -197,12 +209,22 @@ pub(crate) async fn write_response(
     let connection = if close { "close" } else { "keep-alive" };
     let written = write!(
         head,
-        "HTTP/1.1 {status}\r\nServer: synthetic\r\n{fields}Content-Length: {}\r\nConnection: {connection}\r\n\r\n",
+        "HTTP/1.1 {status}\r\nServer: synthetic\r\n{fields}Content-Length: {}\r\nConnection: \
+         {connection}\r\n\r\n",
         body.len()
     );
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
-    let [first, second, third] = if body.omitted { [&[][..]; 3] } else { body.parts };
-    let mut slices = [IoSlice::new(head.as_bytes()), IoSlice::new(first), IoSlice::new(second), IoSlice::new(third)];
+    let [first, second, third] = if body.omitted {
+        [&[][..]; 3]
+    } else {
+        body.parts
+    };
+    let mut slices = [
+        IoSlice::new(head.as_bytes()),
+        IoSlice::new(first),
+        IoSlice::new(second),
+        IoSlice::new(third),
+    ];
     let bytes = slices.iter().map(|slice| slice.len()).sum();
     let mut rest = &mut slices[..];
     while !rest.is_empty() {
@@ -225,7 +247,9 @@ pub(crate) async fn write_head(
 ) -> io::Result<usize> {
     let connection = if close { "close" } else { "keep-alive" };
     head.clear();
-    head.push_str(&format!("HTTP/1.1 {status}\r\nServer: synthetic\r\n{fields}Connection: {connection}\r\n\r\n"));
+    head.push_str(&format!(
+        "HTTP/1.1 {status}\r\nServer: synthetic\r\n{fields}Connection: {connection}\r\n\r\n"
+    ));
     stream.write_all(head.as_bytes()).await?;
     stream.flush().await?;
     Ok(head.len())
@@ -271,9 +295,17 @@ mod tests {
 
     #[test]
     fn header_names_and_tokens_are_case_insensitive() {
-        let parsed = request(b"GET /a?b=c HTTP/1.1\r\nhOsT: h0001.web.test:80\r\ncONNECTION: x, CLOSE\r\n\r\n");
-        assert_eq!((parsed.method, parsed.target.as_str()), (Method::Get, "/a?b=c"));
-        assert_eq!((parsed.host.as_str(), parsed.close), ("h0001.web.test:80", true));
+        let parsed = request(
+            b"GET /a?b=c HTTP/1.1\r\nhOsT: h0001.web.test:80\r\ncONNECTION: x, CLOSE\r\n\r\n",
+        );
+        assert_eq!(
+            (parsed.method, parsed.target.as_str()),
+            (Method::Get, "/a?b=c")
+        );
+        assert_eq!(
+            (parsed.host.as_str(), parsed.close),
+            ("h0001.web.test:80", true)
+        );
     }
 
     #[test]
@@ -281,7 +313,10 @@ mod tests {
         assert!(request(b"HEAD / HTTP/1.0\n\n").close);
         assert!(!request(b"HEAD / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").close);
         assert!(!request(b"GET http://h.test/x HTTP/1.1\r\n\r\n").close);
-        assert_eq!(request(b"GET http://h.test/x HTTP/1.1\r\n\r\n").target, "/x");
+        assert_eq!(
+            request(b"GET http://h.test/x HTTP/1.1\r\n\r\n").target,
+            "/x"
+        );
     }
 
     #[test]

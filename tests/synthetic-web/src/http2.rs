@@ -31,14 +31,30 @@ struct Content {
 }
 
 /// Serves a connection until one side wants no more.
-pub(crate) async fn serve(web: &Web, host: u32, open: &Open<'_>, stream: &mut impl Stream) -> Result<()> {
+pub(crate) async fn serve(
+    web: &Web,
+    host: u32,
+    open: &Open<'_>,
+    stream: &mut impl Stream,
+) -> Result<()> {
     let mut connection = h2::server::handshake(stream).await?;
-    let Site { hostility, request_cap, .. } = web.plan.site(host);
-    let cap = if *hostility == Some(Hostility::Http2GoAway) { Some(ANSWERS) } else { *request_cap };
+    let Site {
+        hostility,
+        request_cap,
+        ..
+    } = web.plan.site(host);
+    let cap = if *hostility == Some(Hostility::Http2GoAway) {
+        Some(ANSWERS)
+    } else {
+        *request_cap
+    };
     let mut answers = 0;
     while let Some(accepted) = connection.accept().await {
         let (request, mut respond) = accepted?;
-        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let path = request
+            .uri()
+            .path_and_query()
+            .map_or("/", |path| path.as_str());
         let resource = note_path(web, host, open, path);
         tokio::time::sleep(web.plan.latency(host, resource)).await;
         if *hostility == Some(Hostility::Http2Resets) && is_reset(web, host, resource) {
@@ -68,9 +84,20 @@ fn answer(
     request: &HeaderMap,
     mut respond: SendResponse<Bytes>,
 ) -> Result<()> {
-    let accepted = request.get("accept-encoding").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let Content { status, content_type, location, coding, body } = content(&web.plan, host, resource);
-    let mut head = Response::builder().status(status).header("content-type", content_type);
+    let accepted = request
+        .get("accept-encoding")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let Content {
+        status,
+        content_type,
+        location,
+        coding,
+        body,
+    } = content(&web.plan, host, resource);
+    let mut head = Response::builder()
+        .status(status)
+        .header("content-type", content_type);
     if let Some(location) = location {
         head = head.header("location", location);
     }
@@ -88,23 +115,39 @@ fn answer(
 }
 
 fn content(plan: &Plan, host: u32, resource: Resource) -> Content {
-    let html =
-        |status, body: &[u8]| Content { status, content_type: HTML, location: None, coding: None, body: body.to_vec() };
+    let html = |status, body: &[u8]| Content {
+        status,
+        content_type: HTML,
+        location: None,
+        coding: None,
+        body: body.to_vec(),
+    };
     match Behaviour::of(plan, host, resource) {
         Behaviour::Page(page) => {
             let coding = plan.site(host).coding;
-            Content { coding, ..html(StatusCode::OK, html::whole(plan, host, page).as_bytes()) }
+            Content {
+                coding,
+                ..html(StatusCode::OK, html::whole(plan, host, page).as_bytes())
+            }
         }
         Behaviour::Redirect(to) => {
             let location = Some(plan.url(to.host, to.resource));
-            Content { location, ..html(StatusCode::MOVED_PERMANENTLY, b"<p>Moved.</p>") }
+            Content {
+                location,
+                ..html(StatusCode::MOVED_PERMANENTLY, b"<p>Moved.</p>")
+            }
         }
         Behaviour::Robots => match plan.site(host).robots.text() {
-            Some(text) => Content { content_type: "text/plain", ..html(StatusCode::OK, text.as_bytes()) },
+            Some(text) => Content {
+                content_type: "text/plain",
+                ..html(StatusCode::OK, text.as_bytes())
+            },
             None => html(StatusCode::NOT_FOUND, b"no rules"),
         },
-        Behaviour::Byway(..) | Behaviour::Image | Behaviour::Map(..) | Behaviour::NotFound | Behaviour::Hostile(..) => {
-            html(StatusCode::NOT_FOUND, b"<p>Not here.</p>")
-        }
+        Behaviour::Byway(..)
+        | Behaviour::Image
+        | Behaviour::Map(..)
+        | Behaviour::NotFound
+        | Behaviour::Hostile(..) => html(StatusCode::NOT_FOUND, b"<p>Not here.</p>"),
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! Some hosts may be hostile ([`Hostility`]). The truth says what a crawler should get from them.
 //!
-//! Invariants: a profile and a port determine every byte that is served; every page can be reached from the first
-//! host's `/`, unless a hostile host is in the way; no input ends the process.
+//! Invariants: a profile and a port determine every byte that is served; every page can be reached
+//! from the first host's `/`, unless a hostile host is in the way; no input ends the process.
 
 mod behaviour;
 mod bomb;
@@ -63,7 +63,8 @@ pub use hostility::Hostility;
 pub use load::{Load, measure};
 pub use outage::Outage;
 pub use profile::{
-    CodingShares, CrawlLimits, HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares, SecureShares,
+    CodingShares, CrawlLimits, HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile,
+    RobotsShares, SecureShares,
 };
 pub use report::{Coverage, EARLY_TOLERANCE, Listed, Report, Violations};
 pub use truth::Truth;
@@ -120,9 +121,23 @@ impl SyntheticWeb {
         let thread = std::thread::Builder::new()
             .name("synthetic-web".to_owned())
             .spawn(move || run(profile, &report_start, stopped))?;
-        let started = started.recv().context("the thread of the synthetic web died")??;
-        let Started { web, dns, control, schedstat } = started;
-        Ok(Self { web, dns, control, schedstat, stop: Some(stop), thread: Some(thread) })
+        let started = started
+            .recv()
+            .context("the thread of the synthetic web died")??;
+        let Started {
+            web,
+            dns,
+            control,
+            schedstat,
+        } = started;
+        Ok(Self {
+            web,
+            dns,
+            control,
+            schedstat,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 
     /// The TCP port of all hosts.
@@ -145,7 +160,8 @@ impl SyntheticWeb {
         place::host_name(host)
     }
 
-    /// The certificate that vouches for those of all hosts, in PEM; none where hosts have no such certificates.
+    /// The certificate that vouches for those of all hosts, in PEM; none where hosts have no such
+    /// certificates.
     pub fn root_certificate(&self) -> Option<&str> {
         self.web.tls.root_certificate()
     }
@@ -157,7 +173,9 @@ impl SyntheticWeb {
 
     /// `/` of every host, the first host first. The first one alone leads to everything.
     pub fn seed_urls(&self) -> Vec<String> {
-        (0..self.web.plan.profile.hosts).map(|host| self.web.plan.url(host, Resource::Page(0))).collect()
+        (0..self.web.plan.profile.hosts)
+            .map(|host| self.web.plan.url(host, Resource::Page(0)))
+            .collect()
     }
 
     /// What a perfect crawl finds.
@@ -168,7 +186,10 @@ impl SyntheticWeb {
     /// The URLs of other hosts that a perfect crawl finds by way of this host's pages alone.
     pub fn found_only_through(&self, host: u32) -> BTreeSet<String> {
         let plan = &self.web.plan;
-        truth::found_only_through(plan, host).into_iter().map(|(of, resource)| plan.url(of, resource)).collect()
+        truth::found_only_through(plan, host)
+            .into_iter()
+            .map(|(of, resource)| plan.url(of, resource))
+            .collect()
     }
 
     /// What the crawler did since the start or the last reset.
@@ -247,7 +268,8 @@ impl SyntheticWeb {
                 }
             }
         }
-        let mut pages: Vec<(Duration, usize)> = first.into_iter().map(|(page, at)| (at, page)).collect();
+        let mut pages: Vec<(Duration, usize)> =
+            first.into_iter().map(|(page, at)| (at, page)).collect();
         pages.sort_unstable();
         pages.into_iter().map(|(_, page)| page).collect()
     }
@@ -271,8 +293,15 @@ impl Drop for SyntheticWeb {
     }
 }
 
-fn run(profile: Profile, report_start: &mpsc::Sender<Result<Started>>, stopped: oneshot::Receiver<()>) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+fn run(
+    profile: Profile,
+    report_start: &mpsc::Sender<Result<Started>>,
+    stopped: oneshot::Receiver<()>,
+) {
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return drop(report_start.send(Err(error.into()))),
     };
@@ -288,16 +317,28 @@ fn run(profile: Profile, report_start: &mpsc::Sender<Result<Started>>, stopped: 
 
 async fn start(profile: Profile) -> Result<Started> {
     let listeners = server::bind(&profile).context("failed to listen on the hosts' addresses")?;
-    let port = listeners.first().context("a web needs hosts")?.local_addr()?.port();
+    let port = listeners
+        .first()
+        .context("a web needs hosts")?
+        .local_addr()?
+        .port();
     let dns_address = profile.address.unwrap_or(Ipv4Addr::LOCALHOST);
-    let dns_socket = UdpSocket::bind((dns_address, profile.dns_port)).await.context("failed to bind DNS")?;
-    let control_listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, profile.control_port)).await.context("failed to bind control")?;
+    let dns_socket = UdpSocket::bind((dns_address, profile.dns_port))
+        .await
+        .context("failed to bind DNS")?;
+    let control_listener = TcpListener::bind((Ipv4Addr::LOCALHOST, profile.control_port))
+        .await
+        .context("failed to bind control")?;
     let recorder = Recorder::new(profile.hosts, profile.delay_expected_ms);
     let dns_latency = Duration::from_millis(profile.dns_latency_ms);
     let plan = Plan::new(profile, port).with_bombs()?;
     let tls = Tls::new(&plan)?;
-    let web = Arc::new(Web { plan, recorder, network: Network::default(), tls });
+    let web = Arc::new(Web {
+        plan,
+        recorder,
+        network: Network::default(),
+        tls,
+    });
     let started = Started {
         web: Arc::clone(&web),
         dns: dns_socket.local_addr()?,

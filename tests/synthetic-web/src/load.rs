@@ -35,13 +35,17 @@ pub struct Load {
 /// # Errors
 /// If a page cannot be fetched or the system does not tell CPU times.
 pub async fn measure(web: &SyntheticWeb, connections: u32, duration: Duration) -> Result<Load> {
-    let cpu_before = web.cpu_time().context("the system does not tell the CPU time of a thread")?;
+    let cpu_before = web
+        .cpu_time()
+        .context("the system does not tell the CPU time of a thread")?;
     let begin = Instant::now();
     let end = begin + duration;
     let clients = (0..connections).map(|number| fetch_until(web, number, end));
     let counts = futures::future::try_join_all(clients).await?;
     let wall_s = begin.elapsed().as_secs_f64();
-    let cpu_after = web.cpu_time().context("the system does not tell the CPU time of a thread")?;
+    let cpu_after = web
+        .cpu_time()
+        .context("the system does not tell the CPU time of a thread")?;
     let server_cpu_s = cpu_after.saturating_sub(cpu_before).as_secs_f64();
     let pages: u64 = counts.iter().map(|(pages, _)| pages).sum();
     let bytes: u64 = counts.iter().map(|(_, bytes)| bytes).sum();
@@ -62,7 +66,8 @@ async fn fetch_until(web: &SyntheticWeb, number: u32, end: Instant) -> Result<(u
     let host = number % plan.profile.hosts;
     let address: SocketAddr = web.host_address(host);
     let mut client = Client::connect(address, &plan.authority(host)).await?;
-    let (mut pages, mut bytes) = (0, 0);
+    let mut pages = 0;
+    let mut bytes = 0;
     let mut path = String::new();
     while Instant::now() < end {
         path.clear();

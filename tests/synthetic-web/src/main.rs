@@ -11,7 +11,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::json;
-use synthetic_web::{Hostility, Latency, PagesPerHost, Profile, Report, SyntheticWeb, ask, measure};
+use synthetic_web::{
+    Hostility, Latency, PagesPerHost, Profile, Report, SyntheticWeb, ask, measure,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A web of many hosts on loopback addresses, with its own DNS server, for judging crawlers.
@@ -159,8 +161,9 @@ struct Serve {
     /// Another name the DNS server knows; repeatable
     #[arg(long, value_name = "NAME=ADDRESS", value_parser = parse_extra_host)]
     extra_host: Vec<(String, IpAddr)>,
-    /// One address of this machine for all hosts and the DNS server, instead of loopback addresses: for crawlers that reach
-    /// no other. Each host then has a port of its own, one above that of the host before
+    /// One address of this machine for all hosts and the DNS server, instead of loopback addresses:
+    /// for crawlers that reach no other. Each host then has a port of its own, one above that of
+    /// the host before
     #[arg(long, value_name = "ADDRESS")]
     address: Option<Ipv4Addr>,
     /// TCP port of all hosts, or of the first with --address; 0 picks a free one
@@ -172,8 +175,8 @@ struct Serve {
     /// TCP port of the control server; 0 picks a free one
     #[arg(long, default_value_t = 0)]
     control_port: u16,
-    /// Write the certificate that vouches for the hosts of a modern web to this file, in PEM: a crawler trusts it when its
-    /// environment variable SSL_CERT_FILE names the file
+    /// Write the certificate that vouches for the hosts of a modern web to this file, in PEM: a
+    /// crawler trusts it when its environment variable SSL_CERT_FILE names the file
     #[arg(long, value_name = "FILE")]
     root_certificate: Option<PathBuf>,
     /// Stop after this many seconds
@@ -225,7 +228,8 @@ impl Serve {
         replace(&mut profile.dns_latency_ms, self.dns_latency);
         profile.extra_hosts = self.extra_host.clone();
         profile.address = self.address;
-        (profile.port, profile.dns_port, profile.control_port) = (self.port, self.dns_port, self.control_port);
+        (profile.port, profile.dns_port, profile.control_port) =
+            (self.port, self.dns_port, self.control_port);
         profile
     }
 
@@ -257,7 +261,10 @@ fn parse_latency(text: &str) -> Result<Latency> {
         return Ok(Latency::None);
     }
     match text.split_once(',') {
-        Some((median, sigma)) => Ok(Latency::Lognormal { median_ms: median.parse()?, sigma: sigma.parse()? }),
+        Some((median, sigma)) => Ok(Latency::Lognormal {
+            median_ms: median.parse()?,
+            sigma: sigma.parse()?,
+        }),
         None => Ok(Latency::Fixed { ms: text.parse()? }),
     }
 }
@@ -294,7 +301,11 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Report(Control { control })) => print_report(control),
         Some(Command::Truth(Control { control })) => print_answer(control, "GET", "/truth"),
         Some(Command::Reset(Control { control })) => print_answer(control, "POST", "/reset"),
-        Some(Command::SelfTest { connections, seconds, serve }) => self_test(&serve, connections, seconds).await,
+        Some(Command::SelfTest {
+            connections,
+            seconds,
+            serve,
+        }) => self_test(&serve, connections, seconds).await,
     }
 }
 
@@ -303,7 +314,9 @@ async fn serve(serve: &Serve) -> Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let web = SyntheticWeb::start(serve.profile())?;
     if let Some(file) = &serve.root_certificate {
-        let root = web.root_certificate().context("no host has a certificate: take --profile modern")?;
+        let root = web
+            .root_certificate()
+            .context("no host has a certificate: take --profile modern")?;
         std::fs::write(file, root).with_context(|| format!("cannot write {}", file.display()))?;
     }
     let place = json!({
@@ -330,7 +343,11 @@ async fn serve(serve: &Serve) -> Result<ExitCode> {
 fn print_report(control: SocketAddr) -> Result<ExitCode> {
     let report: Report = serde_json::from_str(&ask(control, "GET", "/report")?)?;
     println!("{}", serde_json::to_string_pretty(&report)?);
-    Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn print_answer(control: SocketAddr, method: &str, path: &str) -> Result<ExitCode> {
@@ -340,7 +357,10 @@ fn print_answer(control: SocketAddr, method: &str, path: &str) -> Result<ExitCod
 
 async fn self_test(serve: &Serve, connections: u32, seconds: f64) -> Result<ExitCode> {
     let web = SyntheticWeb::start(serve.profile())?;
-    ensure!(web.root_certificate().is_none(), "the self-test speaks no TLS: take another --profile");
+    ensure!(
+        web.root_certificate().is_none(),
+        "the self-test speaks no TLS: take another --profile"
+    );
     let load = measure(&web, connections, Duration::try_from_secs_f64(seconds)?).await?;
     println!("{}", serde_json::to_string_pretty(&load)?);
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,8 @@
-//! Outage: the network between the web and who crawls it is down for a while, or its name server is.
+//! Outage: the network between the web and who crawls it is down for a while, or its name server
+//! is.
 //!
-//! While the network is down no request is read and no answer is sent. Connections that stood then, or came meanwhile,
-//! are reset: what a crawler has given up is not counted later.
+//! While the network is down no request is read and no answer is sent. Connections that stood then,
+//! or came meanwhile, are reset: what a crawler has given up is not counted later.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,6 +51,10 @@ impl Network {
 
     /// Waits until a connection over it is to end that stood when it went down.
     pub(crate) async fn lets_go(&self) {
-        let _ = self.outage.subscribe().wait_for(|outage| *outage != Some(Outage::Silent)).await;
+        let _ = self
+            .outage
+            .subscribe()
+            .wait_for(|outage| *outage != Some(Outage::Silent))
+            .await;
     }
 }

@@ -22,7 +22,11 @@ pub(crate) fn host_of_name(name: &str, hosts: u32) -> Option<u32> {
 pub(crate) fn listens_at(shared: Option<Ipv4Addr>, host: u32, port: u16) -> SocketAddr {
     match shared {
         None => (host_address(host), port).into(),
-        Some(address) => (address, port.saturating_add(u16::try_from(host).unwrap_or(u16::MAX))).into(),
+        Some(address) => (
+            address,
+            port.saturating_add(u16::try_from(host).unwrap_or(u16::MAX)),
+        )
+            .into(),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Plan: which hosts and pages there are and which page links where.
 //!
-//! It depends on profile and port alone. For each page it keeps a few bytes (the tree that makes all pages reachable).
-//! All else is drawn again from dice whenever it is asked for.
+//! It depends on profile and port alone. For each page it keeps a few bytes (the tree that makes
+//! all pages reachable). All else is drawn again from dice whenever it is asked for.
 //!
-//! Invariant: a page of the same host with a smaller number that answers 200 and is allowed links to every page,
-//! redirects and disallowed ones included. Such a page of a host that is not hostile and has a smaller number links to
-//! page 0 of every host but the first. So a crawl from the first host's `/` finds all of them, except pages of hostile
-//! hosts that give none: of those it finds what other hosts lead to.
+//! Invariant: a page of the same host with a smaller number that answers 200 and is allowed links
+//! to every page, redirects and disallowed ones included. Such a page of a host that is not hostile
+//! and has a smaller number links to page 0 of every host but the first. So a crawl from the first
+//! host's `/` finds all of them, except pages of hostile hosts that give none: of those it finds
+//! what other hosts lead to.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -77,8 +78,17 @@ impl Plan {
     /// `profile` must have passed its validation.
     pub(crate) fn new(profile: Profile, port: u16) -> Self {
         let filler = Filler::new(&profile);
-        let sites = (0..profile.hosts).map(|host| Site::new(&profile, host)).collect();
-        let mut plan = Self { profile, port, sites, filler, led_to: OnceLock::new(), bombs: None };
+        let sites = (0..profile.hosts)
+            .map(|host| Site::new(&profile, host))
+            .collect();
+        let mut plan = Self {
+            profile,
+            port,
+            sites,
+            filler,
+            led_to: OnceLock::new(),
+            bombs: None,
+        };
         for host in 0..plan.profile.hosts {
             plan.grow_tree(host);
         }
@@ -146,7 +156,10 @@ impl Plan {
     /// How a page is spelled and whether it is a redirect.
     pub(crate) fn shape(&self, host: u32, page: u32) -> Shape {
         if page == 0 {
-            return Shape { form: Form::Root, redirect: false };
+            return Shape {
+                form: Form::Root,
+                redirect: false,
+            };
         }
         let mut dice = Dice::new(self.profile.seed, Purpose::Shape, host, page);
         let redirect = dice.chance(self.profile.redirects);
@@ -154,11 +167,21 @@ impl Plan {
             let roll = dice.unit();
             let disallowed = self.profile.robots.disallowed_pages;
             if roll < disallowed {
-                let form = if dice.chance(0.7) { Form::Private } else { Form::Script };
-                return Shape { form, redirect: false };
+                let form = if dice.chance(0.7) {
+                    Form::Private
+                } else {
+                    Form::Script
+                };
+                return Shape {
+                    form,
+                    redirect: false,
+                };
             }
             if roll > 0.95 {
-                return Shape { form: Form::Public, redirect };
+                return Shape {
+                    form: Form::Public,
+                    redirect,
+                };
             }
         }
         let form = match dice.below(100) {
@@ -175,9 +198,15 @@ impl Plan {
     pub(crate) fn redirect_target(&self, host: u32, page: u32) -> Link {
         let mut dice = Dice::new(self.profile.seed, Purpose::Redirect, host, page);
         if dice.chance(self.profile.locality) {
-            Link { host, resource: Resource::Page(dice.below(page)) }
+            Link {
+                host,
+                resource: Resource::Page(dice.below(page)),
+            }
         } else {
-            Link { host: dice.below(self.profile.hosts), resource: Resource::Page(0) }
+            Link {
+                host: dice.below(self.profile.hosts),
+                resource: Resource::Page(0),
+            }
         }
     }
 
@@ -204,21 +233,33 @@ impl Plan {
         let end = site.child_starts[page as usize + 1] as usize;
         let mut links = Vec::with_capacity(self.profile.links_max as usize);
         for child in &site.children[start..end] {
-            links.push(Link { host, resource: Resource::Page(*child) });
+            links.push(Link {
+                host,
+                resource: Resource::Page(*child),
+            });
         }
-        let first = site.child_hosts.partition_point(|(parent, _)| *parent < page);
+        let first = site
+            .child_hosts
+            .partition_point(|(parent, _)| *parent < page);
         for (parent, child) in &site.child_hosts[first..] {
             if *parent != page {
                 break;
             }
-            links.push(Link { host: *child, resource: Resource::Page(0) });
+            links.push(Link {
+                host: *child,
+                resource: Resource::Page(0),
+            });
         }
         links
     }
 
     fn random_link(&self, dice: &mut Dice, from: u32) -> Link {
         let stays = self.profile.hosts == 1 || dice.chance(self.profile.locality);
-        let host = if stays { from } else { self.other_host(dice, from) };
+        let host = if stays {
+            from
+        } else {
+            self.other_host(dice, from)
+        };
         let site = self.site(host);
         let resource = if dice.chance(self.profile.not_found) {
             Resource::Gone(dice.below(site.gone_max()))
@@ -237,23 +278,33 @@ impl Plan {
 
     /// What a perfect crawl finds of a host, robots.txt apart.
     pub(crate) fn found(&self, host: u32) -> impl Iterator<Item = Resource> {
-        let pages = if self.gives_pages(host) { self.site(host).pages } else { 0 };
-        let byways = (0..self.site(host).byways).filter(move |number| byway::exists(self, host, *number));
+        let pages = if self.gives_pages(host) {
+            self.site(host).pages
+        } else {
+            0
+        };
+        let byways =
+            (0..self.site(host).byways).filter(move |number| byway::exists(self, host, *number));
         let led_to = self.led_to()[host as usize].iter().copied();
-        (0..pages).map(Resource::Page).chain(byways.map(Resource::Byway)).chain(led_to)
+        (0..pages)
+            .map(Resource::Page)
+            .chain(byways.map(Resource::Byway))
+            .chain(led_to)
     }
 
     /// Says whether a perfect crawl finds that.
     pub(crate) fn is_found(&self, host: u32, resource: Resource) -> bool {
         match resource {
             Resource::Page(_) if self.gives_pages(host) => true,
-            Resource::Byway(number) => number < self.site(host).byways && byway::exists(self, host, number),
+            Resource::Byway(number) => {
+                number < self.site(host).byways && byway::exists(self, host, number)
+            }
             _ => self.led_to()[host as usize].contains(&resource),
         }
     }
 
-    /// For each host, what other pages lead to beside the pages of hosts that give all theirs. The first call walks all
-    /// links of the web.
+    /// For each host, what other pages lead to beside the pages of hosts that give all theirs. The
+    /// first call walks all links of the web.
     fn led_to(&self) -> &[BTreeSet<Resource>] {
         self.led_to.get_or_init(|| {
             let mut led_to = vec![BTreeSet::new(); self.sites.len()];
@@ -287,11 +338,12 @@ impl Plan {
         }
     }
 
-    /// Says whether a crawl of the host comes to its pages, and from each to those that it links to.
+    /// Says whether a crawl of the host comes to its pages, and from each to those that it links
+    /// to.
     pub(crate) fn gives_pages(&self, host: u32) -> bool {
-        self.site(host)
-            .hostility
-            .is_none_or(|hostility| hostility.pages().is_none() && hostility.robots() != RobotsMeaning::Unreachable)
+        self.site(host).hostility.is_none_or(|hostility| {
+            hostility.pages().is_none() && hostility.robots() != RobotsMeaning::Unreachable
+        })
     }
 
     /// Says whether robots.txt forbids this URL, or is out of reach itself.
@@ -307,10 +359,15 @@ impl Plan {
             Latency::None => Duration::ZERO,
             Latency::Fixed { ms } => Duration::from_millis(ms),
             Latency::FastAndSlow { fast_ms, slow_ms } => {
-                Duration::from_millis(if host.is_multiple_of(2) { fast_ms } else { slow_ms })
+                Duration::from_millis(if host.is_multiple_of(2) {
+                    fast_ms
+                } else {
+                    slow_ms
+                })
             }
             Latency::Lognormal { median_ms, sigma } => {
-                let mut dice = Dice::new(self.profile.seed, Purpose::Latency, host, resource.number());
+                let mut dice =
+                    Dice::new(self.profile.seed, Purpose::Latency, host, resource.number());
                 let ms = dice.lognormal(median_ms, sigma).min(LATENCY_MS_MAX as f64);
                 Duration::from_micros((ms * 1_000.0) as u64)
             }
@@ -319,9 +376,18 @@ impl Plan {
 
     /// `h0017.web.test:8080`, as in the Host header and in URLs.
     pub(crate) fn authority(&self, host: u32) -> String {
-        let (name, port) = (host_name(host), self.address(host).port());
-        let default = if self.site(host).security.is_some() { 443 } else { 80 };
-        if port == default { name } else { format!("{name}:{port}") }
+        let name = host_name(host);
+        let port = self.address(host).port();
+        let default = if self.site(host).security.is_some() {
+            443
+        } else {
+            80
+        };
+        if port == default {
+            name
+        } else {
+            format!("{name}:{port}")
+        }
     }
 
     /// Where a host listens.
@@ -335,7 +401,11 @@ impl Plan {
     }
 
     pub(crate) fn scheme(&self, host: u32) -> &'static str {
-        if self.site(host).security.is_some() { "https" } else { "http" }
+        if self.site(host).security.is_some() {
+            "https"
+        } else {
+            "http"
+        }
     }
 
     pub(crate) fn url(&self, host: u32, resource: Resource) -> String {
@@ -354,7 +424,9 @@ impl Plan {
     }
 
     pub(crate) fn bombs(&self) -> io::Result<&Bombs> {
-        self.bombs.as_ref().ok_or_else(|| io::Error::other("no bombs were made"))
+        self.bombs
+            .as_ref()
+            .ok_or_else(|| io::Error::other("no bombs were made"))
     }
 
     /// How the host writes if it does not write in English.
@@ -367,21 +439,26 @@ impl Site {
     fn new(profile: &Profile, host: u32) -> Self {
         // Multiples of the golden ratio spread evenly over 0..1: the shares hold for few hosts too,
         // and robots rules and request caps stay independent of each other.
-        let spread =
-            |host: u32, ratio: f64| (f64::from(host) * ratio + (profile.seed % 1_000) as f64 / 1_000.0).fract();
+        let spread = |host: u32, ratio: f64| {
+            (f64::from(host) * ratio + (profile.seed % 1_000) as f64 / 1_000.0).fract()
+        };
         let robots_of = |host: u32| {
-            let (place, delay_place) = (spread(host, 0.618_033_988_749_895), spread(host, 0.324_717_957_244_746));
+            let place = spread(host, 0.618_033_988_749_895);
+            let delay_place = spread(host, 0.324_717_957_244_746);
             Robots::pick(&profile.robots, place, delay_place)
         };
         let hostility = profile.hostility(host);
         Self {
             pages: page_count(profile, host),
             robots: match hostility.map(Hostility::robots) {
-                // The truth cannot say whether a crawler gives such a server up before it looks at the rules.
+                // The truth cannot say whether a crawler gives such a server up before it looks at
+                // the rules.
                 _ if hostility.is_some_and(Hostility::answers_nothing) => Robots::Missing,
                 None | Some(RobotsMeaning::AsOnAnyHost) => robots_of(host),
                 Some(RobotsMeaning::AsOfFirstHost) => robots_of(0),
-                Some(RobotsMeaning::Rules) => Robots::Rules { crawl_delay_ms: None },
+                Some(RobotsMeaning::Rules) => Robots::Rules {
+                    crawl_delay_ms: None,
+                },
                 Some(RobotsMeaning::AllowAll | RobotsMeaning::Unreachable) => Robots::AllowAll,
             },
             hostility,
@@ -396,7 +473,9 @@ impl Site {
             coding: match spread(host, 0.645_751_311_064_590) {
                 _ if hostility.is_some() => None,
                 place if place < profile.codings.gzip => Some(Coding::Gzip),
-                place if place < profile.codings.gzip + profile.codings.brotli => Some(Coding::Brotli),
+                place if place < profile.codings.gzip + profile.codings.brotli => {
+                    Some(Coding::Brotli)
+                }
                 _ => None,
             },
             byways: 0,
@@ -444,13 +523,21 @@ mod tests {
 
     #[test]
     fn every_page_has_an_open_parent_that_links_to_it() {
-        let profile = Profile { hosts: 12, ..Profile::mixed() };
+        let profile = Profile {
+            hosts: 12,
+            ..Profile::mixed()
+        };
         let plan = Plan::new(profile, 8080);
         for host in 0..12 {
             let mut linked = BTreeSet::new();
             for page in 0..plan.site(host).pages {
                 if plan.shape(host, page).is_open() {
-                    linked.extend(plan.tree_links(host, page).iter().filter(|l| l.host == host).map(|l| l.resource));
+                    linked.extend(
+                        plan.tree_links(host, page)
+                            .iter()
+                            .filter(|l| l.host == host)
+                            .map(|l| l.resource),
+                    );
                 }
             }
             assert_eq!(linked.len() as u32, plan.site(host).pages - 1);
@@ -460,7 +547,8 @@ mod tests {
     #[test]
     fn the_share_of_local_links_and_their_number_are_as_asked() {
         let plan = Plan::new(Profile::raw(), 8080);
-        let (mut all, mut local) = (0, 0);
+        let mut all = 0;
+        let mut local = 0;
         for host in 0..50 {
             for page in 0..200 {
                 let links = plan.links(host, page);
@@ -476,11 +564,25 @@ mod tests {
 
     #[test]
     fn request_caps_have_the_shares_of_the_mixed_profile() {
-        let plan = Plan::new(Profile { hosts: 200, ..Profile::mixed() }, 8080);
-        let count = |cap| plan.sites.iter().filter(|site| site.request_cap == Some(cap)).count();
+        let plan = Plan::new(
+            Profile {
+                hosts: 200,
+                ..Profile::mixed()
+            },
+            8080,
+        );
+        let count = |cap| {
+            plan.sites
+                .iter()
+                .filter(|site| site.request_cap == Some(cap))
+                .count()
+        };
         assert!((46..=50).contains(&count(1)), "{}", count(1));
         assert!((130..=134).contains(&count(100)), "{}", count(100));
-        assert_eq!(count(1) + count(100) + count(5) + count(10) + count(20) + count(50), 200);
+        assert_eq!(
+            count(1) + count(100) + count(5) + count(10) + count(20) + count(50),
+            200
+        );
     }
 
     #[test]
@@ -491,7 +593,15 @@ mod tests {
             assert!(addresses.insert(host_address(host)));
         }
         assert_eq!(host_of_name("H0017.Web.Test", 50), Some(17));
-        for name in ["h17.web.test", "h0050.web.test", "h0017.web.test.", "h+017.web.test", "x.test", "", "h"] {
+        for name in [
+            "h17.web.test",
+            "h0050.web.test",
+            "h0017.web.test.",
+            "h+017.web.test",
+            "x.test",
+            "",
+            "h",
+        ] {
             assert_eq!(host_of_name(name, 50), None, "{name}");
         }
         assert_eq!(host_address(0), Ipv4Addr::new(127, 1, 0, 1));

@@ -85,8 +85,8 @@ pub struct CodingShares {
     pub brotli: f64,
 }
 
-/// Limits of the crawler that is judged. Some hostile hosts have no end: a perfect crawl finds as much of them as these
-/// limits let it find.
+/// Limits of the crawler that is judged. Some hostile hosts have no end: a perfect crawl finds as
+/// much of them as these limits let it find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrawlLimits {
     /// Redirects in a row that are followed.
@@ -95,9 +95,9 @@ pub struct CrawlLimits {
     pub segment_repeats: u32,
     /// Parameters of a URL, at least 1.
     pub query_parameters: u32,
-    /// Pages fetched of one host, after which its other URLs are over budget. It must be more than twice the pages of a
-    /// host of [`Hostility::Calendar`]. Otherwise chance decides which of them are fetched before its months have used
-    /// up the budget.
+    /// Pages fetched of one host, after which its other URLs are over budget. It must be more than
+    /// twice the pages of a host of [`Hostility::Calendar`]. Otherwise chance decides which of them
+    /// are fetched before its months have used up the budget.
     pub pages_per_host: u32,
     /// Images are fetched, too.
     pub images: bool,
@@ -105,7 +105,13 @@ pub struct CrawlLimits {
 
 impl Default for CrawlLimits {
     fn default() -> Self {
-        Self { redirects: 10, segment_repeats: 5, query_parameters: 100, pages_per_host: 1_000, images: false }
+        Self {
+            redirects: 10,
+            segment_repeats: 5,
+            query_parameters: 100,
+            pages_per_host: 1_000,
+            images: false,
+        }
     }
 }
 
@@ -143,12 +149,13 @@ pub struct Profile {
     pub redirects: f64,
     /// Share of links that lead to a 404.
     pub not_found: f64,
-    /// Share of the hosts that are hostile: the last ones, never the first, and never those that lead to others. So the
-    /// other hosts have the same pages with hostile ones and without.
+    /// Share of the hosts that are hostile: the last ones, never the first, and never those that
+    /// lead to others. So the other hosts have the same pages with hostile ones and without.
     pub hostile: f64,
     /// The kinds of hostile hosts, each kind in turn.
     pub hostilities: Vec<Hostility>,
-    /// Limits of the crawler. The truth counts with them where nothing else ends what a hostile host offers.
+    /// Limits of the crawler. The truth counts with them where nothing else ends what a hostile
+    /// host offers.
     pub crawl_limits: CrawlLimits,
     /// Pages have an ETag and a Last-Modified, and are not sent again to a client that has them.
     pub validators: bool,
@@ -163,8 +170,9 @@ pub struct Profile {
     pub extra_hosts: Vec<(String, IpAddr)>,
     /// TCP port of all hosts; 0 picks a free one.
     pub port: u16,
-    /// The one address of all hosts, and of the DNS server, instead of loopback addresses: for crawlers that reach no other,
-    /// such as those in a cluster. Then each host has a port of its own, one above that of the host before.
+    /// The one address of all hosts, and of the DNS server, instead of loopback addresses: for
+    /// crawlers that reach no other, such as those in a cluster. Then each host has a port of its
+    /// own, one above that of the host before.
     pub address: Option<Ipv4Addr>,
     /// UDP port of the DNS server on 127.0.0.1; 0 picks a free one.
     pub dns_port: u16,
@@ -187,7 +195,10 @@ impl Profile {
             latency: Latency::None,
             request_caps: Vec::new(),
             secure: None,
-            codings: CodingShares { gzip: 0.0, brotli: 0.0 },
+            codings: CodingShares {
+                gzip: 0.0,
+                brotli: 0.0,
+            },
             robots: RobotsShares {
                 rules: 0.0,
                 missing: 0.5,
@@ -217,8 +228,18 @@ impl Profile {
     pub fn mixed() -> Self {
         Self {
             pages_per_host: PagesPerHost::HeavyTail { mean: 200 },
-            latency: Latency::Lognormal { median_ms: 20.0, sigma: 0.8 },
-            request_caps: vec![(0.24, 1), (0.66, 100), (0.025, 5), (0.025, 10), (0.025, 20), (0.025, 50)],
+            latency: Latency::Lognormal {
+                median_ms: 20.0,
+                sigma: 0.8,
+            },
+            request_caps: vec![
+                (0.24, 1),
+                (0.66, 100),
+                (0.025, 5),
+                (0.025, 10),
+                (0.025, 20),
+                (0.025, 50),
+            ],
             robots: RobotsShares {
                 rules: 0.4,
                 missing: 0.3,
@@ -232,8 +253,9 @@ impl Profile {
         }
     }
 
-    /// 50 hosts of exactly 40 pages as most pages are sent today: large, packed, in TLS 1.3, half of them by HTTP/2, ten on a
-    /// connection. The sizes are those of a crawl of a billion pages in 2025: a median of 140 kB, and a mean of 240.
+    /// 50 hosts of exactly 40 pages as most pages are sent today: large, packed, in TLS 1.3, half
+    /// of them by HTTP/2, ten on a connection. The sizes are those of a crawl of a billion pages in
+    /// 2025: a median of 140 kB, and a mean of 240.
     pub fn modern() -> Self {
         Self {
             pages_per_host: PagesPerHost::Exactly(40),
@@ -242,8 +264,14 @@ impl Profile {
             page_bytes_median: 140_000,
             page_bytes_sigma: 1.04,
             request_caps: vec![(1.0, 10)],
-            secure: Some(SecureShares { http2: 0.5, rsa: 0.3 }),
-            codings: CodingShares { gzip: 0.5, brotli: 0.4 },
+            secure: Some(SecureShares {
+                http2: 0.5,
+                rsa: 0.3,
+            }),
+            codings: CodingShares {
+                gzip: 0.5,
+                brotli: 0.4,
+            },
             ..Self::raw()
         }
     }
@@ -275,34 +303,57 @@ impl Profile {
     /// # Errors
     /// Names the first value that is out of range, and the range.
     pub fn validate(&self) -> Result<()> {
-        ensure!((1..=HOSTS_MAX).contains(&self.hosts), "hosts must be 1 to {HOSTS_MAX}, not {}", self.hosts);
-        let (PagesPerHost::Exactly(pages) | PagesPerHost::HeavyTail { mean: pages }) = self.pages_per_host;
-        ensure!((1..=10_000_000).contains(&pages), "pages per host must be 1 to 10,000,000, not {pages}");
+        ensure!(
+            (1..=HOSTS_MAX).contains(&self.hosts),
+            "hosts must be 1 to {HOSTS_MAX}, not {}",
+            self.hosts
+        );
+        let (PagesPerHost::Exactly(pages) | PagesPerHost::HeavyTail { mean: pages }) =
+            self.pages_per_host;
+        ensure!(
+            (1..=10_000_000).contains(&pages),
+            "pages per host must be 1 to 10,000,000, not {pages}"
+        );
         ensure!(
             self.links_min <= self.links_max && self.links_max <= 10_000,
             "links per page must be MIN to MAX of at most 10,000, not {} to {}",
             self.links_min,
             self.links_max
         );
-        let secure = self.secure.unwrap_or(SecureShares { http2: 0.0, rsa: 0.0 });
+        let secure = self.secure.unwrap_or(SecureShares {
+            http2: 0.0,
+            rsa: 0.0,
+        });
         for (name, share) in [
             ("secure.http2", secure.http2),
             ("secure.rsa", secure.rsa),
             ("codings.gzip", self.codings.gzip),
             ("codings.brotli", self.codings.brotli),
-            ("codings.gzip + codings.brotli", self.codings.gzip + self.codings.brotli),
+            (
+                "codings.gzip + codings.brotli",
+                self.codings.gzip + self.codings.brotli,
+            ),
             ("locality", self.locality),
             ("redirects", self.redirects),
             ("not_found", self.not_found),
             ("hostile", self.hostile),
             ("robots.rules", self.robots.rules),
             ("robots.missing", self.robots.missing),
-            ("robots.rules + robots.missing", self.robots.rules + self.robots.missing),
+            (
+                "robots.rules + robots.missing",
+                self.robots.rules + self.robots.missing,
+            ),
             ("robots.disallowed_pages", self.robots.disallowed_pages),
             ("robots.crawl_delay", self.robots.crawl_delay),
-            ("sum of request_caps", self.request_caps.iter().map(|(share, _)| share).sum()),
+            (
+                "sum of request_caps",
+                self.request_caps.iter().map(|(share, _)| share).sum(),
+            ),
         ] {
-            ensure!((-1e-9..=1.0 + 1e-9).contains(&share), "{name} must be 0 to 1, not {share}");
+            ensure!(
+                (-1e-9..=1.0 + 1e-9).contains(&share),
+                "{name} must be 0 to 1, not {share}"
+            );
         }
         let limits = &self.crawl_limits;
         ensure!(
@@ -312,11 +363,18 @@ impl Profile {
         let has_calendar = self.hostile > 0.0 && self.hostilities.contains(&Hostility::Calendar);
         ensure!(
             !has_calendar || u64::from(limits.pages_per_host) > 2 * u64::from(pages),
-            "a host that is a calendar needs crawl_limits.pages_per_host above twice its {pages} pages"
+            "a host that is a calendar needs crawl_limits.pages_per_host above twice its {pages} \
+             pages"
         );
-        ensure!(!self.hostilities.is_empty(), "hostile hosts need at least one kind of hostility");
+        ensure!(
+            !self.hostilities.is_empty(),
+            "hostile hosts need at least one kind of hostility"
+        );
         for (share, cap) in &self.request_caps {
-            ensure!(*share >= 0.0 && *cap > 0, "a request cap must be at least 1 with a share of at least 0");
+            ensure!(
+                *share >= 0.0 && *cap > 0,
+                "a request cap must be at least 1 with a share of at least 0"
+            );
         }
         if let Latency::Lognormal { median_ms, sigma } = self.latency {
             ensure!(
@@ -324,7 +382,10 @@ impl Profile {
                 "lognormal latency needs a median above 0 and a sigma of at least 0"
             );
         }
-        ensure!(self.page_bytes_median > 0 && self.page_bytes_sigma >= 0.0, "page bytes must be above 0");
+        ensure!(
+            self.page_bytes_median > 0 && self.page_bytes_sigma >= 0.0,
+            "page bytes must be above 0"
+        );
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Record: what the servers saw of the crawler.
 //!
-//! Each host has a record behind a lock of its own, so that a report that is read from another thread holds up one host
-//! at a time.
+//! Each host has a record behind a lock of its own, so that a report that is read from another
+//! thread holds up one host at a time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use super::resource::Resource;
 /// Paths that no page links to are kept up to this number per host; further ones are only counted.
 const UNKNOWN_PATHS_MAX: usize = 100;
 
-/// A host that fails now and then fails the same page no more often. So a crawler that tries it once more than that gets
-/// it, however its requests follow one another.
+/// A host that fails now and then fails the same page no more often. So a crawler that tries it
+/// once more than that gets it, however its requests follow one another.
 const FAILURES_MAX: usize = 2;
 
 /// One request.
@@ -51,12 +51,19 @@ pub(crate) struct HostRecord {
 impl HostRecord {
     /// Requests but those for robots.txt.
     pub(crate) fn requests(&self) -> usize {
-        self.contacts.iter().filter(|contact| contact.resource != Resource::Robots).count()
+        self.contacts
+            .iter()
+            .filter(|contact| contact.resource != Resource::Robots)
+            .count()
     }
 
     /// Says whether a host that fails now and then may fail the last request, which was for this.
     pub(crate) fn may_fail(&self, resource: Resource) -> bool {
-        let tries = self.contacts.iter().filter(|contact| contact.resource == resource).count();
+        let tries = self
+            .contacts
+            .iter()
+            .filter(|contact| contact.resource == resource)
+            .count();
         resource != Resource::Robots && tries <= FAILURES_MAX
     }
 }
@@ -85,7 +92,10 @@ pub(crate) struct Open<'a> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         self.recorder.at_once().0 -= 1;
-        self.recorder.host(self.host).open.retain(|open| *open != self.connection);
+        self.recorder
+            .host(self.host)
+            .open
+            .retain(|open| *open != self.connection);
     }
 }
 
@@ -102,7 +112,9 @@ impl Recorder {
     }
 
     pub(crate) fn host(&self, host: u32) -> MutexGuard<'_, HostRecord> {
-        self.hosts[host as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.hosts[host as usize]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn at_once(&self) -> MutexGuard<'_, (u64, u64)> {
@@ -133,13 +145,21 @@ impl Recorder {
         record.accepted += 1;
         record.open.push(connection);
         drop(record);
-        Open { recorder: self, host, connection, older }
+        Open {
+            recorder: self,
+            host,
+            connection,
+            older,
+        }
     }
 
     /// Records a parallel connection if one of `older` is still open.
     pub(crate) fn judge_parallel(&self, host: u32, older: &[u32]) {
         let mut record = self.host(host);
-        if older.iter().any(|connection| record.open.contains(connection)) {
+        if older
+            .iter()
+            .any(|connection| record.open.contains(connection))
+        {
             record.parallel += 1;
         }
     }
@@ -188,7 +208,10 @@ impl Recorder {
         for host in &self.hosts {
             let mut record = host.lock().unwrap_or_else(PoisonError::into_inner);
             let open = std::mem::take(&mut record.open);
-            *record = HostRecord { open, ..HostRecord::default() };
+            *record = HostRecord {
+                open,
+                ..HostRecord::default()
+            };
         }
     }
 }

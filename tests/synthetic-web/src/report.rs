@@ -40,7 +40,8 @@ pub struct Violations {
     pub robots: u64,
     /// Connections accepted while another to the same host was open and remained open.
     pub parallel: u64,
-    /// Requests that came too soon after the one before to the same host, or before a Retry-After was over.
+    /// Requests that came too soon after the one before to the same host, or before a Retry-After
+    /// was over.
     pub early: u64,
     /// The first 20 of each kind, in words.
     pub examples: Vec<String>,
@@ -83,7 +84,8 @@ pub struct Report {
     pub dns_queries: u64,
     /// Shortest time between two requests to one host, in milliseconds.
     pub closest_ms: Option<f64>,
-    /// Shortest time between two requests to whatever hosts, in milliseconds: all are of one registered domain.
+    /// Shortest time between two requests to whatever hosts, in milliseconds: all are of one
+    /// registered domain.
     pub closest_of_all_ms: Option<f64>,
     /// Most connections that were open at once, to all hosts together.
     pub connections_at_once: u64,
@@ -94,7 +96,11 @@ pub struct Report {
 impl Report {
     pub(crate) fn new(plan: &Plan, recorder: &Recorder) -> Self {
         let connections_at_once = recorder.connections_at_once();
-        let mut report = Self { dns_queries: recorder.dns_queries(), connections_at_once, ..Self::default() };
+        let mut report = Self {
+            dns_queries: recorder.dns_queries(),
+            connections_at_once,
+            ..Self::default()
+        };
         let mut times = Vec::new();
         let mut span: Option<(Duration, Duration)> = None;
         for host in 0..plan.profile.hosts {
@@ -124,7 +130,11 @@ impl Report {
     }
 
     fn add_totals(&mut self, record: &HostRecord) {
-        let robots = record.contacts.iter().filter(|contact| contact.resource == Resource::Robots).count();
+        let robots = record
+            .contacts
+            .iter()
+            .filter(|contact| contact.resource == Resource::Robots)
+            .count();
         self.connections += u64::from(record.accepted);
         self.open_connections += record.open.len() as u64;
         self.requests += record.contacts.len() as u64;
@@ -133,7 +143,11 @@ impl Report {
         self.misdirected += u64::from(record.misdirected);
         self.violations.parallel += u64::from(record.parallel);
         self.violations.early += u64::from(record.hasty);
-        if record.contacts.first().is_some_and(|contact| contact.resource != Resource::Robots) {
+        if record
+            .contacts
+            .first()
+            .is_some_and(|contact| contact.resource != Resource::Robots)
+        {
             self.hosts_without_robots_first += 1;
         }
     }
@@ -155,7 +169,9 @@ impl Report {
         let space = LISTED_MAX.saturating_sub(self.unexpected.listed.len());
         let origin = plan.origin(host);
         let unknown = record.unknown_paths.iter().take(space);
-        self.unexpected.listed.extend(unknown.map(|path| format!("{origin}{path}")));
+        self.unexpected
+            .listed
+            .extend(unknown.map(|path| format!("{origin}{path}")));
     }
 
     fn add_url(&mut self, plan: &Plan, host: u32, resource: Resource, times: u64) {
@@ -167,7 +183,8 @@ impl Report {
             self.violations.robots += times;
             if times > 0 {
                 let seen = self.violations.robots;
-                self.violations.show(seen, || format!("disallowed: {}", plan.url(host, resource)));
+                self.violations
+                    .show(seen, || format!("disallowed: {}", plan.url(host, resource)));
             }
             return;
         }
@@ -179,7 +196,11 @@ impl Report {
                 self.unexpected.count += times;
                 return;
             }
-            Outcome::Refused | Outcome::Failed | Outcome::Unresolvable | Outcome::OverBudget | Outcome::Rules => return,
+            Outcome::Refused
+            | Outcome::Failed
+            | Outcome::Unresolvable
+            | Outcome::OverBudget
+            | Outcome::Rules => return,
         };
         coverage.expected += 1;
         if times > 0 {
@@ -189,27 +210,45 @@ impl Report {
         }
     }
 
-    /// A Crawl-delay counts from the first request for robots.txt on: before that, nobody can know of it.
+    /// A Crawl-delay counts from the first request for robots.txt on: before that, nobody can know
+    /// of it.
     fn add_early(&mut self, plan: &Plan, host: u32, record: &HostRecord, delay_expected_ms: u64) {
         let crawl_delay_ms = plan.site(host).robots.crawl_delay_ms().unwrap_or(0);
         let mut knows_robots = false;
         for pair in record.contacts.windows(2) {
             let [before, after] = pair else { continue };
             knows_robots |= before.resource == Resource::Robots;
-            let delay_ms = if knows_robots { delay_expected_ms.max(crawl_delay_ms) } else { delay_expected_ms };
+            let delay_ms = if knows_robots {
+                delay_expected_ms.max(crawl_delay_ms)
+            } else {
+                delay_expected_ms
+            };
             let gap_ms = (after.at - before.at).as_secs_f64() * 1_000.0;
-            self.closest_ms = Some(self.closest_ms.map_or(gap_ms, |closest| closest.min(gap_ms)));
+            self.closest_ms = Some(
+                self.closest_ms
+                    .map_or(gap_ms, |closest| closest.min(gap_ms)),
+            );
             if gap_ms < delay_ms as f64 * (1.0 - EARLY_TOLERANCE) {
                 self.violations.early += 1;
-                let url = || format!("early: {gap_ms:.1} of {delay_ms} ms: {}", plan.url(host, after.resource));
+                let url = || {
+                    format!(
+                        "early: {gap_ms:.1} of {delay_ms} ms: {}",
+                        plan.url(host, after.resource)
+                    )
+                };
                 let seen = self.violations.early;
                 self.violations.show(seen, url);
             }
         }
         if record.parallel > 0 {
             let seen = self.violations.parallel;
-            self.violations
-                .show(seen, || format!("parallel: {} connections to {}", record.parallel, plan.authority(host)));
+            self.violations.show(seen, || {
+                format!(
+                    "parallel: {} connections to {}",
+                    record.parallel,
+                    plan.authority(host)
+                )
+            });
         }
     }
 }

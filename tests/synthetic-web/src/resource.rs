@@ -22,8 +22,8 @@ pub(crate) enum Resource {
     Unknown,
 }
 
-/// How a page's path is spelled. All forms are canonical: lower case, parameters sorted. On hosts whose pages are not
-/// in English, Flat and View have an escaped word of their language.
+/// How a page's path is spelled. All forms are canonical: lower case, parameters sorted. On hosts
+/// whose pages are not in English, Flat and View have an escaped word of their language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `/`
@@ -78,7 +78,12 @@ impl Form {
             Self::Root => out.write_str("/"),
             Self::Flat if !word.in_path.is_empty() => write!(out, "/{}/{page}.html", word.in_path),
             Self::View if !word.in_query.is_empty() => {
-                write!(out, "/view?id={page}{ampersand}v={}{ampersand}q={}", page % 7, word.in_query)
+                write!(
+                    out,
+                    "/view?id={page}{ampersand}v={}{ampersand}q={}",
+                    page % 7,
+                    word.in_query
+                )
             }
             Self::Flat => write!(out, "/p/{page}.html"),
             Self::Deep => write!(out, "/a/{}/{page}.html", page / 100),
@@ -101,30 +106,51 @@ struct Word {
 
 impl Word {
     fn escaped(tongue: Option<Tongue>) -> Self {
-        tongue.map_or_else(Self::default, |tongue| Self { in_path: tongue.in_path(), in_query: tongue.in_query() })
+        tongue.map_or_else(Self::default, |tongue| Self {
+            in_path: tongue.in_path(),
+            in_query: tongue.in_query(),
+        })
     }
 
     fn as_it_is(tongue: Option<Tongue>) -> Self {
         let word = tongue.map_or("", |tongue| tongue.word).to_owned();
-        Self { in_path: word.clone(), in_query: word }
+        Self {
+            in_path: word.clone(),
+            in_query: word,
+        }
     }
 }
 
 impl Resource {
     /// Appends path and query. `ampersand` is `&`, or `&amp;` inside HTML. `Unknown` has no path.
     pub(crate) fn write_path(self, plan: &Plan, host: u32, ampersand: &str, out: &mut String) {
-        self.write(plan, host, &Word::escaped(plan.tongue(host)), ampersand, out);
+        self.write(
+            plan,
+            host,
+            &Word::escaped(plan.tongue(host)),
+            ampersand,
+            out,
+        );
     }
 
     /// The same, as pages of the host spell it: in their language, nothing escaped.
     pub(crate) fn write_own_path(self, plan: &Plan, host: u32, ampersand: &str, out: &mut String) {
-        self.write(plan, host, &Word::as_it_is(plan.tongue(host)), ampersand, out);
+        self.write(
+            plan,
+            host,
+            &Word::as_it_is(plan.tongue(host)),
+            ampersand,
+            out,
+        );
     }
 
     fn write(self, plan: &Plan, host: u32, word: &Word, ampersand: &str, out: &mut String) {
         match self {
             Self::Robots => out.push_str("/robots.txt"),
-            Self::Page(page) => plan.shape(host, page).form.write_path(page, word, ampersand, out),
+            Self::Page(page) => plan
+                .shape(host, page)
+                .form
+                .write_path(page, word, ampersand, out),
             Self::Byway(number) => byway::write_path(plan, host, number, ampersand, out),
             Self::Gone(number) => {
                 let written = write!(out, "/gone/{number}.html");
@@ -134,7 +160,8 @@ impl Resource {
         }
     }
 
-    /// What `path` (with its query) stands for on `host`. Only the spelling that pages link to counts.
+    /// What `path` (with its query) stands for on `host`. Only the spelling that pages link to
+    /// counts.
     pub(crate) fn of_path(plan: &Plan, host: u32, path: &str) -> Self {
         if path == "/robots.txt" {
             return Self::Robots;
@@ -146,11 +173,17 @@ impl Resource {
         let site = plan.site(host);
         let resource = match number_in(path) {
             None => Self::Page(0),
-            Some(number) if path.starts_with("/gone/") && number < site.gone_max() => Self::Gone(number),
+            Some(number) if path.starts_with("/gone/") && number < site.gone_max() => {
+                Self::Gone(number)
+            }
             Some(number) if number < site.pages => Self::Page(number),
             Some(_) => return Self::Unknown,
         };
-        if resource.is_spelled(plan, host, path) { resource } else { Self::Unknown }
+        if resource.is_spelled(plan, host, path) {
+            resource
+        } else {
+            Self::Unknown
+        }
     }
 
     fn is_spelled(self, plan: &Plan, host: u32, path: &str) -> bool {
@@ -189,19 +222,49 @@ mod tests {
 
     #[test]
     fn every_path_leads_back_to_its_page_and_no_other_spelling_does() {
-        let plan = Plan::new(Profile { hosts: 5, ..Profile::mixed() }, 8080);
+        let plan = Plan::new(
+            Profile {
+                hosts: 5,
+                ..Profile::mixed()
+            },
+            8080,
+        );
         for host in 0..5 {
             for page in 0..plan.site(host).pages {
                 let mut path = String::new();
                 Resource::Page(page).write_path(&plan, host, "&", &mut path);
-                assert_eq!(Resource::of_path(&plan, host, &path), Resource::Page(page), "{path}");
+                assert_eq!(
+                    Resource::of_path(&plan, host, &path),
+                    Resource::Page(page),
+                    "{path}"
+                );
                 path.push('x');
-                assert_eq!(Resource::of_path(&plan, host, &path), Resource::Unknown, "{path}");
+                assert_eq!(
+                    Resource::of_path(&plan, host, &path),
+                    Resource::Unknown,
+                    "{path}"
+                );
             }
         }
-        for path in ["", "x", "/p/", "/p/0.html", "/p/0001.html", "/p/99999999999.html", "/view?id=", "/p/é.html"] {
-            assert_eq!(Resource::of_path(&plan, 0, path), Resource::Unknown, "{path}");
+        for path in [
+            "",
+            "x",
+            "/p/",
+            "/p/0.html",
+            "/p/0001.html",
+            "/p/99999999999.html",
+            "/view?id=",
+            "/p/é.html",
+        ] {
+            assert_eq!(
+                Resource::of_path(&plan, 0, path),
+                Resource::Unknown,
+                "{path}"
+            );
         }
-        assert_eq!(Resource::of_path(&plan, 0, "/gone/0.html"), Resource::Gone(0));
+        assert_eq!(
+            Resource::of_path(&plan, 0, "/gone/0.html"),
+            Resource::Gone(0)
+        );
     }
 }

@@ -17,7 +17,8 @@ impl Robots {
     /// `place` and `delay_place` in 0..1 say where the host stands among all hosts.
     pub(crate) fn pick(shares: &RobotsShares, place: f64, delay_place: f64) -> Self {
         if place < shares.rules {
-            let crawl_delay_ms = (delay_place < shares.crawl_delay).then_some(shares.crawl_delay_ms);
+            let crawl_delay_ms =
+                (delay_place < shares.crawl_delay).then_some(shares.crawl_delay_ms);
             Self::Rules { crawl_delay_ms }
         } else if place < shares.rules + shares.missing {
             Self::Missing
@@ -50,7 +51,8 @@ impl Robots {
                 };
                 Some(format!(
                     "# some of it\nUser-agent: some-other-crawler\nDisallow: /\n\n\
-                     User-agent: *\nDisallow: /private/ # not for you\nAllow: /private/open/\nDisallow: /*.cgi$\n{delay}"
+                     User-agent: *\nDisallow: /private/ # not for you\nAllow: \
+                     /private/open/\nDisallow: /*.cgi$\n{delay}"
                 ))
             }
         }

@@ -24,8 +24,8 @@ use super::resource::Resource;
 use super::stream::Stream;
 use super::tls::{Security, Tls};
 
-/// A new connection may be seen before the end of the one that it follows. Older ones may take this long to show their
-/// end.
+/// A new connection may be seen before the end of the one that it follows. Older ones may take this
+/// long to show their end.
 const PARALLEL_GRACE: Duration = Duration::from_millis(5);
 /// Ports tried until one is free on all addresses.
 const PORT_TRIES: usize = 50;
@@ -40,8 +40,8 @@ pub(crate) struct Web {
     pub(crate) tls: Tls,
 }
 
-/// Binds one listener per host, all on the same port, or on ports in a row of one address. With `port` 0 a port is looked for that is
-/// free on all.
+/// Binds one listener per host, all on the same port, or on ports in a row of one address. With
+/// `port` 0 a port is looked for that is free on all.
 pub(crate) fn bind(profile: &Profile) -> io::Result<Vec<TcpListener>> {
     if profile.port != 0 {
         return bind_all(profile, profile.port);
@@ -52,7 +52,10 @@ pub(crate) fn bind(profile: &Profile) -> io::Result<Vec<TcpListener>> {
             bound => return bound,
         }
     }
-    Err(io::Error::new(io::ErrorKind::AddrInUse, "no port is free on the addresses of all hosts"))
+    Err(io::Error::new(
+        io::ErrorKind::AddrInUse,
+        "no port is free on the addresses of all hosts",
+    ))
 }
 
 fn bind_all(profile: &Profile, mut port: u16) -> io::Result<Vec<TcpListener>> {
@@ -63,7 +66,11 @@ fn bind_all(profile: &Profile, mut port: u16) -> io::Result<Vec<TcpListener>> {
         if profile.hostility(host).is_some() {
             socket.set_send_buffer_size(UNREAD_BYTES)?;
         }
-        socket.bind(if port == 0 { first_free(profile) } else { listens_at(profile.address, host, port) })?;
+        socket.bind(if port == 0 {
+            first_free(profile)
+        } else {
+            listens_at(profile.address, host, port)
+        })?;
         let listener = socket.listen(BACKLOG)?;
         if host == 0 {
             port = listener.local_addr()?.port();
@@ -93,7 +100,9 @@ pub(crate) async fn accept(web: Arc<Web>, host: u32, listener: TcpListener) {
 }
 
 async fn serve(web: Arc<Web>, host: u32, mut stream: TcpStream) {
-    if web.network.is_down() || converse_while_up(&web, host, &mut stream).await == Conversation::Broken {
+    if web.network.is_down()
+        || converse_while_up(&web, host, &mut stream).await == Conversation::Broken
+    {
         web.network.lets_go().await;
         // A connection that ended in order would pass what it brought for all there is.
         let _ = stream.set_zero_linger();
@@ -172,9 +181,18 @@ async fn watch_parallel(web: Arc<Web>, host: u32, older: Vec<u32>) {
 
 /// Serves requests until one side wants no more. An error means that the stream is of no further
 /// use.
-async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut dyn Stream) -> io::Result<()> {
+async fn exchange_all(
+    web: &Web,
+    host: u32,
+    open: &Open<'_>,
+    stream: &mut dyn Stream,
+) -> io::Result<()> {
     let authority = web.plan.authority(host);
-    let Site { request_cap, hostility, .. } = web.plan.site(host);
+    let Site {
+        request_cap,
+        hostility,
+        ..
+    } = web.plan.site(host);
     let request_cap = request_cap.unwrap_or(u32::MAX);
     let mut buffer = Vec::with_capacity(1024);
     let mut scratch = Scratch::default();
@@ -200,7 +218,17 @@ async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut dyn St
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         let close = request.close || served >= request_cap;
-        answer(web, host, open, stream, &mut buffer, &mut scratch, &request, close).await?;
+        answer(
+            web,
+            host,
+            open,
+            stream,
+            &mut buffer,
+            &mut scratch,
+            &request,
+            close,
+        )
+        .await?;
         if close || *hostility == Some(Hostility::Closes) {
             break;
         }
@@ -208,7 +236,10 @@ async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut dyn St
     Ok(())
 }
 
-#[expect(clippy::too_many_arguments, reason = "the state of a connection, used by this one caller")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the state of a connection, used by this one caller"
+)]
 async fn answer(
     web: &Web,
     host: u32,
@@ -226,18 +257,32 @@ async fn answer(
     }
     http::wait(stream, buffer, web.plan.latency(host, resource)).await?;
     let head_only = request.method == Method::Head;
-    let exchange =
-        Exchange { plan: &web.plan, recorder: &web.recorder, host, stream, request, head_only, close, scratch };
+    let exchange = Exchange {
+        plan: &web.plan,
+        recorder: &web.recorder,
+        host,
+        stream,
+        request,
+        head_only,
+        close,
+        scratch,
+    };
     if is_busy(web, host, resource) {
-        web.recorder.busy(host, Duration::from_secs(web.plan.profile.retry_after_s));
+        web.recorder
+            .busy(host, Duration::from_secs(web.plan.profile.retry_after_s));
         return exchange.send_busy().await;
     }
-    Behaviour::of(&web.plan, host, resource).perform(exchange).await
+    Behaviour::of(&web.plan, host, resource)
+        .perform(exchange)
+        .await
 }
 
 /// A path without the session id behind it.
 fn without_session(path: &str) -> &str {
-    let cut = [";jsessionid=", "?PHPSESSID=", "&PHPSESSID="].iter().filter_map(|name| path.find(name)).min();
+    let cut = [";jsessionid=", "?PHPSESSID=", "&PHPSESSID="]
+        .iter()
+        .filter_map(|name| path.find(name))
+        .min();
     &path[..cut.unwrap_or(path.len())]
 }
 
@@ -258,7 +303,11 @@ fn note(web: &Web, host: u32, open: &Open<'_>, request: &Request) -> Resource {
 /// Records a request for a path.
 pub(crate) fn note_path(web: &Web, host: u32, open: &Open<'_>, path: &str) -> Resource {
     let resource = Resource::of_path(&web.plan, host, path);
-    let contact = Contact { at: web.recorder.now(), connection: open.connection, resource };
+    let contact = Contact {
+        at: web.recorder.now(),
+        connection: open.connection,
+        resource,
+    };
     web.recorder.contact(host, contact, path);
     resource
 }
@@ -269,6 +318,14 @@ async fn refuse(web: &Web, host: u32, stream: &mut dyn Stream, status: &str) -> 
 }
 
 async fn answer_plainly(stream: &mut dyn Stream, status: &str) -> io::Result<()> {
-    http::write_response(stream, &mut String::new(), status, "", true, Body::default()).await?;
+    http::write_response(
+        stream,
+        &mut String::new(),
+        status,
+        "",
+        true,
+        Body::default(),
+    )
+    .await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Sitemaps of hosts with pages that nothing else leads to (sitemaps.org protocol 0.9).
 //!
-//! robots.txt names an index, and the index names three maps: XML, packed XML, plain text. They are the host's first
-//! byways; the pages in them are the next ones.
+//! robots.txt names an index, and the index names three maps: XML, packed XML, plain text. They are
+//! the host's first byways; the pages in them are the next ones.
 
 use std::io::{self, Write as _};
 
@@ -12,7 +12,12 @@ use super::plan::Plan;
 use super::resource::Resource;
 
 /// The index and the maps that it names.
-const PATHS: [&str; 4] = ["/sitemap.xml", "/maps/1.xml", "/maps/2.xml.gz", "/maps/sitemap-3.txt"];
+const PATHS: [&str; 4] = [
+    "/sitemap.xml",
+    "/maps/1.xml",
+    "/maps/2.xml.gz",
+    "/maps/sitemap-3.txt",
+];
 /// Number of the index and the maps together.
 pub(crate) const MAPS: u32 = PATHS.len() as u32;
 /// Pages in the maps.
@@ -36,17 +41,30 @@ pub(crate) fn robots_line(plan: &Plan, host: u32) -> String {
 pub(crate) fn render(plan: &Plan, host: u32, number: u32) -> io::Result<(&'static str, Vec<u8>)> {
     let url = |number| plan.url(host, Resource::Byway(number));
     let wrapped = |element: &str, urls: Vec<String>| -> String {
-        urls.iter().map(|url| format!("<{element}><loc>{url}</loc></{element}>\n")).collect()
+        urls.iter()
+            .map(|url| format!("<{element}><loc>{url}</loc></{element}>\n"))
+            .collect()
     };
     const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
     const XMLNS: &str = "xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\"";
     // Each map has every third page.
-    let pages = (MAPS..MAPS + MAPPED).filter(|page| page % (MAPS - 1) == number % (MAPS - 1)).map(url).collect();
-    let map = |pages| format!("{HEAD}<urlset {XMLNS}>\n{}</urlset>\n", wrapped("url", pages));
+    let pages = (MAPS..MAPS + MAPPED)
+        .filter(|page| page % (MAPS - 1) == number % (MAPS - 1))
+        .map(url)
+        .collect();
+    let map = |pages| {
+        format!(
+            "{HEAD}<urlset {XMLNS}>\n{}</urlset>\n",
+            wrapped("url", pages)
+        )
+    };
     Ok(match number {
         0 => {
             let maps = wrapped("sitemap", (1..MAPS).map(url).collect());
-            (XML, format!("{HEAD}<sitemapindex {XMLNS}>\n{maps}</sitemapindex>\n").into_bytes())
+            (
+                XML,
+                format!("{HEAD}<sitemapindex {XMLNS}>\n{maps}</sitemapindex>\n").into_bytes(),
+            )
         }
         1 => (XML, map(pages).into_bytes()),
         2 => {

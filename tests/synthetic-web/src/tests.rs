@@ -13,18 +13,31 @@ use super::*;
 use url::Url;
 
 fn small() -> Profile {
-    Profile { hosts: 6, pages_per_host: PagesPerHost::Exactly(40), ..Profile::raw() }
+    Profile {
+        hosts: 6,
+        pages_per_host: PagesPerHost::Exactly(40),
+        ..Profile::raw()
+    }
 }
 
 fn small_mixed() -> Profile {
-    let mut profile = Profile { hosts: 8, pages_per_host: PagesPerHost::HeavyTail { mean: 60 }, ..Profile::mixed() };
-    profile.latency = Latency::Lognormal { median_ms: 1.0, sigma: 0.5 };
+    let mut profile = Profile {
+        hosts: 8,
+        pages_per_host: PagesPerHost::HeavyTail { mean: 60 },
+        ..Profile::mixed()
+    };
+    profile.latency = Latency::Lognormal {
+        median_ms: 1.0,
+        sigma: 0.5,
+    };
     profile.robots.crawl_delay_ms = 0;
     profile
 }
 
 async fn connect(web: &SyntheticWeb, host: u32) -> Client {
-    Client::connect(web.host_address(host), &web.web.plan.authority(host)).await.unwrap()
+    Client::connect(web.host_address(host), &web.web.plan.authority(host))
+        .await
+        .unwrap()
 }
 
 /// Waits until the servers know of no open connection.
@@ -81,7 +94,11 @@ impl NaiveCrawl {
         let authority = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
         if !self.rules.contains_key(&authority) {
             let robots = self.get(web, &authority, "/robots.txt").await;
-            let text = if robots.status == 200 { String::from_utf8(robots.body).unwrap() } else { String::new() };
+            let text = if robots.status == 200 {
+                String::from_utf8(robots.body).unwrap()
+            } else {
+                String::new()
+            };
             self.rules.insert(authority.clone(), rules_for_all(&text));
         }
         if !is_allowed(&self.rules[&authority], &path) {
@@ -110,7 +127,9 @@ impl NaiveCrawl {
             None => {
                 let name = authority.split(':').next().unwrap();
                 let address = resolve(web, name, 1).await.unwrap();
-                Client::connect(SocketAddr::new(address.into(), web.port()), authority).await.unwrap()
+                Client::connect(SocketAddr::new(address.into(), web.port()), authority)
+                    .await
+                    .unwrap()
             }
         };
         let response = client.get(path).await.unwrap();
@@ -123,9 +142,15 @@ impl NaiveCrawl {
 
 async fn resolve(web: &SyntheticWeb, name: &str, kind: u16) -> Option<Ipv4Addr> {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    socket.send_to(&dns::query(name, kind), web.dns()).await.unwrap();
+    socket
+        .send_to(&dns::query(name, kind), web.dns())
+        .await
+        .unwrap();
     let mut answer = [0; 512];
-    let length = tokio::time::timeout(Duration::from_secs(5), socket.recv(&mut answer)).await.unwrap().unwrap();
+    let length = tokio::time::timeout(Duration::from_secs(5), socket.recv(&mut answer))
+        .await
+        .unwrap()
+        .unwrap();
     let answers = answer[7];
     let octets: [u8; 4] = answer[length - 4..length].try_into().unwrap();
     (answers > 0).then(|| octets.into())
@@ -151,11 +176,17 @@ fn rules_for_all(text: &str) -> Vec<(bool, String)> {
 }
 
 fn is_allowed(rules: &[(bool, String)], path: &str) -> bool {
-    let fits = |pattern: &str| match pattern.strip_prefix("/*").and_then(|rest| rest.strip_suffix('$')) {
+    let fits = |pattern: &str| match pattern
+        .strip_prefix("/*")
+        .and_then(|rest| rest.strip_suffix('$'))
+    {
         Some(ending) => path.ends_with(ending),
         None => path.starts_with(pattern),
     };
-    let longest = rules.iter().filter(|(_, pattern)| fits(pattern)).max_by_key(|(_, pattern)| pattern.len());
+    let longest = rules
+        .iter()
+        .filter(|(_, pattern)| fits(pattern))
+        .max_by_key(|(_, pattern)| pattern.len());
     longest.is_none_or(|(allow, _)| *allow)
 }
 
@@ -169,19 +200,38 @@ fn links(html: &str) -> Vec<String> {
             return links;
         }
     }
-    for tag in html.split('<').filter(|tag| tag.starts_with("a ") || tag.starts_with("A ") || tag.starts_with("a\n")) {
+    for tag in html
+        .split('<')
+        .filter(|tag| tag.starts_with("a ") || tag.starts_with("A ") || tag.starts_with("a\n"))
+    {
         let Some(at) = tag.to_ascii_lowercase().find("href") else {
             continue;
         };
-        let value = tag[at + 4..].trim_start().strip_prefix('=').unwrap().trim_start();
+        let value = tag[at + 4..]
+            .trim_start()
+            .strip_prefix('=')
+            .unwrap()
+            .trim_start();
         let quote = value.chars().next().unwrap();
-        links.push(value[1..].split(quote).next().unwrap().trim().replace("&amp;", "&"));
+        links.push(
+            value[1..]
+                .split(quote)
+                .next()
+                .unwrap()
+                .trim()
+                .replace("&amp;", "&"),
+        );
     }
     links
 }
 
 fn sorted(mut truth: Truth) -> Truth {
-    for list in [&mut truth.pages, &mut truth.redirects, &mut truth.not_found, &mut truth.disallowed] {
+    for list in [
+        &mut truth.pages,
+        &mut truth.redirects,
+        &mut truth.not_found,
+        &mut truth.disallowed,
+    ] {
         list.sort();
     }
     truth
@@ -193,13 +243,25 @@ async fn a_naive_crawl_from_the_first_host_finds_exactly_the_truth() {
     let found = NaiveCrawl::run(&web, &web.seed_urls()[..1]).await;
     let truth = sorted(web.truth());
     assert_eq!(sorted(found), truth);
-    for list in [&truth.pages, &truth.redirects, &truth.not_found, &truth.disallowed] {
+    for list in [
+        &truth.pages,
+        &truth.redirects,
+        &truth.not_found,
+        &truth.disallowed,
+    ] {
         assert!(!list.is_empty(), "every kind of URL occurs");
     }
     let report = web.report();
     assert!(report.ok, "{report:#?}");
     assert_eq!(report.pages.requested, truth.pages.len() as u64);
-    assert_eq!((report.unexpected.count, report.misdirected, report.hosts_without_robots_first), (0, 0, 0));
+    assert_eq!(
+        (
+            report.unexpected.count,
+            report.misdirected,
+            report.hosts_without_robots_first
+        ),
+        (0, 0, 0)
+    );
     assert_eq!(report.robots_requests, 8);
     assert!(report.connections > 8, "caps force new connections");
 }
@@ -214,7 +276,14 @@ async fn a_crawl_from_all_hosts_finds_the_same_and_a_reset_forgets_it() {
     assert_eq!(web.contacts().len() as u64, web.report().requests);
     web.reset();
     let report = web.report();
-    assert_eq!((report.requests, report.pages.requested, report.missing.count), (0, 0, 240));
+    assert_eq!(
+        (
+            report.requests,
+            report.pages.requested,
+            report.missing.count
+        ),
+        (0, 0, 240)
+    );
     assert_eq!(report.missing.listed.len(), 20);
     assert!(!report.ok);
 }
@@ -225,8 +294,14 @@ async fn a_page_is_the_same_on_every_request_and_head_leaves_it_out() {
     let mut client = connect(&web, 2).await;
     let first = client.get("/").await.unwrap();
     assert_eq!(first, client.get("/").await.unwrap());
-    assert_eq!(first.header("content-type"), Some("text/html; charset=utf-8"));
-    let head = format!("HEAD / HTTP/1.1\r\nHOST: {}\r\n\r\n", web.web.plan.authority(2));
+    assert_eq!(
+        first.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let head = format!(
+        "HEAD / HTTP/1.1\r\nHOST: {}\r\n\r\n",
+        web.web.plan.authority(2)
+    );
     client.send(head.as_bytes()).await.unwrap();
     let head = client.receive(false).await.unwrap();
     assert_eq!((head.head, head.body.len()), (first.head, 0));
@@ -235,14 +310,21 @@ async fn a_page_is_the_same_on_every_request_and_head_leaves_it_out() {
 
 #[tokio::test]
 async fn a_server_closes_after_its_cap_and_on_request() {
-    let web = SyntheticWeb::start(Profile { request_caps: vec![(1.0, 3)], ..small() }).unwrap();
+    let web = SyntheticWeb::start(Profile {
+        request_caps: vec![(1.0, 3)],
+        ..small()
+    })
+    .unwrap();
     let mut client = connect(&web, 0).await;
     for closes in [false, false, true] {
         assert_eq!(client.get("/").await.unwrap().closes(), closes);
     }
     client.wait_for_end().await.unwrap();
     let mut client = connect(&web, 0).await;
-    let request = format!("GET / HTTP/1.1\r\nHost: {}\r\nconnection: Close\r\n\r\n", web.web.plan.authority(0));
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: {}\r\nconnection: Close\r\n\r\n",
+        web.web.plan.authority(0)
+    );
     client.send(request.as_bytes()).await.unwrap();
     assert!(client.receive(true).await.unwrap().closes());
     client.wait_for_end().await.unwrap();
@@ -250,15 +332,25 @@ async fn a_server_closes_after_its_cap_and_on_request() {
 
 #[tokio::test]
 async fn requests_sent_ahead_are_answered_in_order() {
-    let web = SyntheticWeb::start(Profile { latency: Latency::Fixed { ms: 5 }, ..small() }).unwrap();
+    let web = SyntheticWeb::start(Profile {
+        latency: Latency::Fixed { ms: 5 },
+        ..small()
+    })
+    .unwrap();
     let mut client = connect(&web, 1).await;
     let authority = web.web.plan.authority(1);
     let request = |path| format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\n\r\n");
-    client.send((request("/") + &request("/nowhere") + &request("/")).as_bytes()).await.unwrap();
+    client
+        .send((request("/") + &request("/nowhere") + &request("/")).as_bytes())
+        .await
+        .unwrap();
     for status in [200, 404, 200] {
         assert_eq!(client.receive(true).await.unwrap().status, status);
     }
-    assert_eq!(web.report().unexpected.listed, [format!("http://{authority}/nowhere")]);
+    assert_eq!(
+        web.report().unexpected.listed,
+        [format!("http://{authority}/nowhere")]
+    );
 }
 
 #[tokio::test]
@@ -266,7 +358,15 @@ async fn a_request_for_a_disallowed_page_is_a_violation() {
     let web = SyntheticWeb::start(small_mixed()).unwrap();
     let url = Url::parse(&web.truth().disallowed[0]).unwrap();
     let host = place::host_of_name(url.host_str().unwrap(), 8).unwrap();
-    assert_eq!(connect(&web, host).await.get(url.path()).await.unwrap().status, 200);
+    assert_eq!(
+        connect(&web, host)
+            .await
+            .get(url.path())
+            .await
+            .unwrap()
+            .status,
+        200
+    );
     let report = web.report();
     assert_eq!(report.violations.robots, 1);
     assert_eq!(report.violations.examples, [format!("disallowed: {url}")]);
@@ -275,7 +375,11 @@ async fn a_request_for_a_disallowed_page_is_a_violation() {
 
 #[tokio::test]
 async fn a_request_before_the_delay_is_early_and_one_after_is_not() {
-    let web = SyntheticWeb::start(Profile { delay_expected_ms: 100, ..small() }).unwrap();
+    let web = SyntheticWeb::start(Profile {
+        delay_expected_ms: 100,
+        ..small()
+    })
+    .unwrap();
     let mut client = connect(&web, 0).await;
     client.get("/robots.txt").await.unwrap();
     connect(&web, 1).await.get("/").await.unwrap();
@@ -290,13 +394,25 @@ async fn a_request_before_the_delay_is_early_and_one_after_is_not() {
 
 #[tokio::test]
 async fn a_crawl_delay_counts_when_it_is_larger() {
-    let mut profile = Profile { delay_expected_ms: 1, ..small() };
-    profile.robots =
-        RobotsShares { rules: 1.0, missing: 0.0, disallowed_pages: 0.1, crawl_delay: 1.0, crawl_delay_ms: 60_000 };
+    let mut profile = Profile {
+        delay_expected_ms: 1,
+        ..small()
+    };
+    profile.robots = RobotsShares {
+        rules: 1.0,
+        missing: 0.0,
+        disallowed_pages: 0.1,
+        crawl_delay: 1.0,
+        crawl_delay_ms: 60_000,
+    };
     let web = SyntheticWeb::start(profile).unwrap();
     let mut client = connect(&web, 0).await;
     let robots = client.get("/robots.txt").await.unwrap();
-    assert!(String::from_utf8(robots.body).unwrap().contains("\nCrawl-delay: 60\n"));
+    assert!(
+        String::from_utf8(robots.body)
+            .unwrap()
+            .contains("\nCrawl-delay: 60\n")
+    );
     tokio::time::sleep(Duration::from_millis(2)).await;
     client.get("/").await.unwrap();
     assert_eq!(web.report().violations.early, 1);
@@ -318,14 +434,21 @@ async fn a_second_connection_beside_an_open_one_is_a_violation() {
 
 #[tokio::test]
 async fn connections_one_after_the_other_are_no_violation() {
-    let web = SyntheticWeb::start(Profile { latency: Latency::Fixed { ms: 1 }, ..small() }).unwrap();
+    let web = SyntheticWeb::start(Profile {
+        latency: Latency::Fixed { ms: 1 },
+        ..small()
+    })
+    .unwrap();
     for round in 0..200 {
         let mut client = connect(&web, 0).await;
         if round % 3 == 0 {
             client.get("/").await.unwrap();
         } else if round % 3 == 1 {
             // The client gives up while the server still thinks.
-            let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", web.web.plan.authority(0));
+            let request = format!(
+                "GET / HTTP/1.1\r\nHost: {}\r\n\r\n",
+                web.web.plan.authority(0)
+            );
             client.send(request.as_bytes()).await.unwrap();
         }
         drop(client);
@@ -338,10 +461,18 @@ async fn connections_one_after_the_other_are_no_violation() {
 
 #[tokio::test]
 async fn a_client_that_gives_up_on_a_slow_answer_may_connect_again() {
-    let web = SyntheticWeb::start(Profile { latency: Latency::Fixed { ms: 60_000 }, ..small() }).unwrap();
+    let web = SyntheticWeb::start(Profile {
+        latency: Latency::Fixed { ms: 60_000 },
+        ..small()
+    })
+    .unwrap();
     for _ in 0..3 {
         let mut client = connect(&web, 0).await;
-        assert!(tokio::time::timeout(Duration::from_millis(20), client.get("/")).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_millis(20), client.get("/"))
+                .await
+                .is_err()
+        );
     }
     all_closed(&web).await;
     assert_eq!(web.report().violations.parallel, 0);
@@ -355,10 +486,16 @@ async fn names_resolve_to_the_hosts_over_udp() {
         ..small()
     };
     let web = SyntheticWeb::start(profile).unwrap();
-    assert_eq!(resolve(&web, "h0005.web.test", 1).await, Some(Ipv4Addr::new(127, 1, 0, 6)));
+    assert_eq!(
+        resolve(&web, "h0005.web.test", 1).await,
+        Some(Ipv4Addr::new(127, 1, 0, 6))
+    );
     assert_eq!(resolve(&web, "h0005.web.test", 28).await, None);
     assert_eq!(resolve(&web, "h0006.web.test", 1).await, None);
-    assert_eq!(resolve(&web, "elsewhere.test", 1).await, Some(Ipv4Addr::new(127, 0, 0, 7)));
+    assert_eq!(
+        resolve(&web, "elsewhere.test", 1).await,
+        Some(Ipv4Addr::new(127, 0, 0, 7))
+    );
     assert_eq!(web.report().dns_queries, 4);
 }
 
@@ -380,7 +517,9 @@ async fn garbage_on_any_socket_does_no_harm() {
     }
     let long_line = vec![b'a'; 64 * 1024];
     let _ = connect(&web, 0).await.send(&long_line).await;
-    let mut wrong_host = Client::connect(web.host_address(0), "h0001.web.test").await.unwrap();
+    let mut wrong_host = Client::connect(web.host_address(0), "h0001.web.test")
+        .await
+        .unwrap();
     assert_eq!(wrong_host.get("/").await.unwrap().status, 421);
     all_closed(&web).await;
     let report = web.report();
@@ -418,7 +557,12 @@ fn a_web_ends_when_dropped_and_its_port_can_be_used_again() {
 
 #[tokio::test]
 async fn many_hosts_and_thousands_of_connections_are_served() {
-    let web = SyntheticWeb::start(Profile { hosts: 500, pages_per_host: PagesPerHost::Exactly(3), ..small() }).unwrap();
+    let web = SyntheticWeb::start(Profile {
+        hosts: 500,
+        pages_per_host: PagesPerHost::Exactly(3),
+        ..small()
+    })
+    .unwrap();
     let mut clients = Vec::new();
     for number in 0..2_000 {
         clients.push(connect(&web, number % 500).await);
@@ -434,29 +578,59 @@ async fn one_core_serves_many_times_what_a_crawler_fetches() {
     let web = SyntheticWeb::start(Profile::raw()).unwrap();
     let load = measure(&web, 64, Duration::from_secs(1)).await.unwrap();
     println!("{load:?}");
-    let least = if cfg!(debug_assertions) { 2_000.0 } else { 20_000.0 };
+    let least = if cfg!(debug_assertions) {
+        2_000.0
+    } else {
+        20_000.0
+    };
     assert!(load.pages_per_core_s > least, "{load:?}");
 }
 
 /// What a host of each kind answers to a request for its `/` and for its robots.txt.
 #[tokio::test]
 async fn a_page_is_not_sent_again_to_who_has_it() {
-    let web = SyntheticWeb::start(Profile { validators: true, ..small() }).unwrap();
+    let web = SyntheticWeb::start(Profile {
+        validators: true,
+        ..small()
+    })
+    .unwrap();
     let mut client = connect(&web, 0).await;
     let page = client.get("/").await.unwrap();
-    let (etag, date) = (page.header("etag").unwrap(), page.header("last-modified").unwrap());
+    let etag = page.header("etag").unwrap();
+    let date = page.header("last-modified").unwrap();
     for (fields, status) in [
         (format!("If-None-Match: {etag}"), 304),
         (format!("If-None-Match: \"x\", W/{etag}"), 304),
         (format!("If-Modified-Since: {date}"), 304),
-        (format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {date}"), 200),
-        ("If-Modified-Since: Tue, 01 Sep 2015 12:00:00 GMT".to_owned(), 200),
+        (
+            format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {date}"),
+            200,
+        ),
+        (
+            "If-Modified-Since: Tue, 01 Sep 2015 12:00:00 GMT".to_owned(),
+            200,
+        ),
     ] {
-        let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n{fields}\r\n\r\n", web.web.plan.authority(0));
+        let request = format!(
+            "GET / HTTP/1.1\r\nHost: {}\r\n{fields}\r\n\r\n",
+            web.web.plan.authority(0)
+        );
         client.send(request.as_bytes()).await.unwrap();
         let answer = client.receive(status == 200).await.unwrap();
-        assert_eq!((answer.status, answer.header("etag")), (status, Some(etag)), "{fields}");
+        assert_eq!(
+            (answer.status, answer.header("etag")),
+            (status, Some(etag)),
+            "{fields}"
+        );
     }
     let without = SyntheticWeb::start(small()).unwrap();
-    assert_eq!(connect(&without, 0).await.get("/").await.unwrap().header("etag"), None);
+    assert_eq!(
+        connect(&without, 0)
+            .await
+            .get("/")
+            .await
+            .unwrap()
+            .header("etag"),
+        None
+    );
 }

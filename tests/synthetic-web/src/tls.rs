@@ -1,7 +1,7 @@
 //! TLS: certificates for the names of the web, and what its connections are secured with.
 //!
-//! A crawler that is to verify them is given the root certificate. All of it is made anew in each life of a web: it is not
-//! among the bytes that a profile determines.
+//! A crawler that is to verify them is given the root certificate. All of it is made anew in each
+//! life of a web: it is not among the bytes that a profile determines.
 
 use std::sync::Arc;
 
@@ -24,10 +24,11 @@ const RSA_KEY: &[u8] = include_bytes!("../certificate/rsa_key.der");
 /// How a host secures its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Security {
-    /// With a certificate for another name that is signed by itself, so a crawler has to take its identity on trust. It speaks
-    /// HTTP/2 and nothing else.
+    /// With a certificate for another name that is signed by itself, so a crawler has to take its
+    /// identity on trust. It speaks HTTP/2 and nothing else.
     SelfSigned,
-    /// With TLS 1.3 and a certificate for its name. An authority signed it, and the root signed the authority's.
+    /// With TLS 1.3 and a certificate for its name. An authority signed it, and the root signed the
+    /// authority's.
     Trusted {
         /// Its key is one of RSA, not of ECDSA.
         has_rsa_key: bool,
@@ -54,25 +55,40 @@ struct Trusted {
 
 impl Tls {
     pub(crate) fn new(plan: &Plan) -> Result<Self> {
-        let key = PrivateKeyDer::try_from(SELF_SIGNED_KEY).map_err(anyhow::Error::msg).context("the key is none")?;
+        let key = PrivateKeyDer::try_from(SELF_SIGNED_KEY)
+            .map_err(anyhow::Error::msg)
+            .context("the key is none")?;
         let chain = vec![CertificateDer::from(SELF_SIGNED)];
         let self_signed = Arc::new(config(rustls::ALL_VERSIONS, chain, key, &[b"h2"])?);
         let trusted = plan.profile.secure.map(|_| Trusted::new()).transpose()?;
-        Ok(Self { self_signed, trusted })
+        Ok(Self {
+            self_signed,
+            trusted,
+        })
     }
 
-    /// The certificate that vouches for all others, in PEM; none where no host has one that is vouched for.
+    /// The certificate that vouches for all others, in PEM; none where no host has one that is
+    /// vouched for.
     pub(crate) fn root_certificate(&self) -> Option<&str> {
-        self.trusted.as_ref().map(|trusted| trusted.root_pem.as_str())
+        self.trusted
+            .as_ref()
+            .map(|trusted| trusted.root_pem.as_str())
     }
 
     /// What takes the handshakes of such hosts.
     pub(crate) fn acceptor(&self, security: Security) -> Result<TlsAcceptor> {
         let config = match security {
             Security::SelfSigned => &self.self_signed,
-            Security::Trusted { has_rsa_key, speaks_http2 } => {
+            Security::Trusted {
+                has_rsa_key,
+                speaks_http2,
+            } => {
                 let trusted = self.trusted.as_ref().context("no certificates were made")?;
-                let configs = if speaks_http2 { &trusted.http2_configs } else { &trusted.configs };
+                let configs = if speaks_http2 {
+                    &trusted.http2_configs
+                } else {
+                    &trusted.configs
+                };
                 &configs[usize::from(has_rsa_key)]
             }
         };
@@ -82,7 +98,8 @@ impl Tls {
 
 impl Trusted {
     fn new() -> Result<Self> {
-        let (root_key, authority_key) = (KeyPair::generate()?, KeyPair::generate()?);
+        let root_key = KeyPair::generate()?;
+        let authority_key = KeyPair::generate()?;
         let root = authority("Synthetic root")?;
         let root_pem = root.self_signed(&root_key)?.pem();
         let root = Issuer::new(root, root_key);
@@ -90,10 +107,14 @@ impl Trusted {
         let authority_certificate = authority.signed_by(&authority_key, &root)?.der().clone();
         let authority = Issuer::new(authority, authority_key);
 
-        let rsa_key = KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(RSA_KEY), &PKCS_RSA_SHA256)?;
+        let rsa_key = KeyPair::from_pkcs8_der_and_sign_algo(
+            &PrivatePkcs8KeyDer::from(RSA_KEY),
+            &PKCS_RSA_SHA256,
+        )?;
         let keys = [KeyPair::generate()?, rsa_key];
         let made = |key: &KeyPair, protocols: &[&[u8]]| {
-            let certificate = CertificateParams::new([NAMES.to_owned()])?.signed_by(key, &authority)?;
+            let certificate =
+                CertificateParams::new([NAMES.to_owned()])?.signed_by(key, &authority)?;
             let chain = vec![certificate.der().clone(), authority_certificate.clone()];
             let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
             let mut config = config(&[&rustls::version::TLS13], chain, key, protocols)?;
@@ -103,7 +124,11 @@ impl Trusted {
         let (http1, http2): ([&[u8]; 1], [&[u8]; 2]) = ([b"http/1.1"], [b"h2", b"http/1.1"]);
         let configs = [made(&keys[0], &http1)?, made(&keys[1], &http1)?];
         let http2_configs = [made(&keys[0], &http2)?, made(&keys[1], &http2)?];
-        Ok(Self { root_pem, configs, http2_configs })
+        Ok(Self {
+            root_pem,
+            configs,
+            http2_configs,
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Tongue: the encoding of a host's pages, and a word of its language in paths and queries.
 //!
-//! The host's own pages have the word as it is, in their encoding. Everywhere else it is escaped: in paths always as
-//! UTF-8, in queries in the encoding of the pages that link there (WHATWG URL, query state).
+//! The host's own pages have the word as it is, in their encoding. Everywhere else it is escaped:
+//! in paths always as UTF-8, in queries in the encoding of the pages that link there (WHATWG URL,
+//! query state).
 
 use std::fmt::Write as _;
 
@@ -58,12 +59,19 @@ mod tests {
     #[test]
     fn words_are_escaped_as_browsers_do() {
         for (hostility, in_path, in_query) in [
-            (Hostility::Cyrillic, "%D0%BA%D0%B0%D1%80%D1%82%D0%B0", "%EA%E0%F0%F2%E0"),
+            (
+                Hostility::Cyrillic,
+                "%D0%BA%D0%B0%D1%80%D1%82%D0%B0",
+                "%EA%E0%F0%F2%E0",
+            ),
             (Hostility::Japanese, "%E8%A1%A8%E7%A4%BA", "%95%5C%8E%A6"),
             (Hostility::Utf16, "%CE%A9mega-%C3%A9", "%CE%A9mega-%C3%A9"),
         ] {
             let tongue = hostility.tongue().unwrap();
-            assert_eq!((tongue.in_path().as_str(), tongue.in_query().as_str()), (in_path, in_query));
+            assert_eq!(
+                (tongue.in_path().as_str(), tongue.in_query().as_str()),
+                (in_path, in_query)
+            );
             let url = url::Url::parse(&format!("http://h/{}", tongue.word)).unwrap();
             assert_eq!(url.path(), format!("/{in_path}"));
         }

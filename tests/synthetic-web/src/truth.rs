@@ -1,4 +1,5 @@
-//! Truth: what becomes of each URL in a perfect crawl of the whole web, from the first host's `/` or from every host's.
+//! Truth: what becomes of each URL in a perfect crawl of the whole web, from the first host's `/`
+//! or from every host's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,8 @@ pub struct Truth {
     pub unresolvable: Vec<String>,
     /// URLs that are over budget: enough other pages of their host were fetched.
     pub over_budget: Vec<String>,
-    /// How many URLs end in each way, by the names in a crawl's summary; 0 for a way in which none ends.
+    /// How many URLs end in each way, by the names in a crawl's summary; 0 for a way in which none
+    /// ends.
     pub outcomes: BTreeMap<String, u64>,
 }
 
@@ -72,19 +74,27 @@ impl Truth {
             ("trapped", 0),
             ("dropped", 0),
         ];
-        self.outcomes = lists.into_iter().map(|(name, urls)| (name.to_owned(), urls as u64)).collect();
+        self.outcomes = lists
+            .into_iter()
+            .map(|(name, urls)| (name.to_owned(), urls as u64))
+            .collect();
         self
     }
 }
 
 /// What a perfect crawl finds of other hosts by way of this one's pages alone.
 pub(crate) fn found_only_through(plan: &Plan, host: u32) -> BTreeSet<(u32, Resource)> {
-    let (mut seen, mut ahead) = (BTreeSet::new(), vec![(0, Resource::Page(0))]);
+    let mut seen = BTreeSet::new();
+    let mut ahead = vec![(0, Resource::Page(0))];
     while let Some((at, resource)) = ahead.pop() {
         let is_new = seen.insert((at, resource));
         match resource {
             Resource::Page(page) if is_new && at != host && plan.gives_pages(at) => {
-                ahead.extend(plan.leads_to(at, page).into_iter().map(|link| (link.host, link.resource)));
+                ahead.extend(
+                    plan.leads_to(at, page)
+                        .into_iter()
+                        .map(|link| (link.host, link.resource)),
+                );
             }
             _ => {}
         }
@@ -96,7 +106,9 @@ pub(crate) fn found_only_through(plan: &Plan, host: u32) -> BTreeSet<(u32, Resou
     };
     let others = (0..plan.profile.hosts).filter(|other| *other != host);
     let found = others.flat_map(|other| plan.found(other).map(move |resource| (other, resource)));
-    found.filter(|&(other, resource)| !is_seen(other, resource)).collect()
+    found
+        .filter(|&(other, resource)| !is_seen(other, resource))
+        .collect()
 }
 
 #[cfg(test)]
@@ -106,12 +118,23 @@ mod tests {
 
     #[test]
     fn what_is_found_through_the_first_host_alone_is_all_and_through_another_it_is_little() {
-        let plan = Plan::new(Profile { hosts: 12, not_found: 0.1, ..Profile::mixed() }, 8080);
+        let plan = Plan::new(
+            Profile {
+                hosts: 12,
+                not_found: 0.1,
+                ..Profile::mixed()
+            },
+            8080,
+        );
         let all: usize = (1..12).map(|host| plan.found(host).count()).sum();
         assert_eq!(found_only_through(&plan, 0).len(), all);
         for host in 1..12 {
             let through = found_only_through(&plan, host);
-            assert!(through.len() < all / 2 && through.iter().all(|(of, _)| *of != host), "{host}: {}", through.len());
+            assert!(
+                through.len() < all / 2 && through.iter().all(|(of, _)| *of != host),
+                "{host}: {}",
+                through.len()
+            );
         }
     }
 }

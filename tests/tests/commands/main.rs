@@ -17,7 +17,11 @@ const ENDS_WITHIN: Duration = Duration::from_secs(45);
 /// A crawl of some five seconds.
 /// A web that is not crawled before several commands have been tried on it, also on a busy machine.
 fn slower_web() -> Profile {
-    Profile { pages_per_host: PagesPerHost::Exactly(150), latency: Latency::Fixed { ms: 100 }, ..slow_web() }
+    Profile {
+        pages_per_host: PagesPerHost::Exactly(150),
+        latency: Latency::Fixed { ms: 100 },
+        ..slow_web()
+    }
 }
 
 fn slow_web() -> Profile {

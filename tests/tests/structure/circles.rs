@@ -1,9 +1,11 @@
 //! Circles: files of a crate that need one another.
 //!
-//! In: the files of a crate. Out: what each file needs of which other ([`Need`]), and the circles among them.
+//! In: the files of a crate. Out: what each file needs of which other ([`Need`]), and the circles
+//! among them.
 //!
-//! A file needs the file that defines a name, also where a re-export passes the name on. The module at the head of a
-//! folder is made of the modules below it: what it takes from them is no need, but what they take from it is one.
+//! A file needs the file that defines a name, also where a re-export passes the name on. The module
+//! at the head of a folder is made of the modules below it: what it takes from them is no need, but
+//! what they take from it is one.
 
 use crate::imports::File;
 use crate::sources::Source;
@@ -45,18 +47,28 @@ impl Target {
 }
 
 impl<'a> Modules<'a> {
-    /// Reads the modules of the crate whose root is the given file, from declaration to declaration.
+    /// Reads the modules of the crate whose root is the given file, from declaration to
+    /// declaration.
     pub(crate) fn read(sources: &'a [Source], root: &str) -> Modules<'a> {
-        let by_path: BTreeMap<&str, usize> =
-            sources.iter().enumerate().map(|(index, source)| (source.path.as_str(), index)).collect();
+        let by_path: BTreeMap<&str, usize> = sources
+            .iter()
+            .enumerate()
+            .map(|(index, source)| (source.path.as_str(), index))
+            .collect();
         let mut files = BTreeMap::new();
-        let mut open: Vec<(Vec<String>, usize)> =
-            by_path.get(root).map(|&index| (Vec::new(), index)).into_iter().collect();
+        let mut open: Vec<(Vec<String>, usize)> = by_path
+            .get(root)
+            .map(|&index| (Vec::new(), index))
+            .into_iter()
+            .collect();
         while let Some((module, index)) = open.pop() {
             let file = File::read(&sources[index]);
             let folder = folder_of_modules(&sources[index].path, module.is_empty());
             for name in &file.modules {
-                let at = [format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")];
+                let at = [
+                    format!("{folder}/{name}.rs"),
+                    format!("{folder}/{name}/mod.rs"),
+                ];
                 let found = at.iter().find_map(|path| by_path.get(path.as_str()));
                 open.extend(found.map(|&index| (below(&module, name), index)));
             }
@@ -71,8 +83,14 @@ impl<'a> Modules<'a> {
         for (module, (_, file)) in &self.files {
             let mut add = |line, path: &[String], target: &[String]| {
                 if !target.starts_with(module) {
-                    let (from, to) = (self.path_of(module), self.path_of(target));
-                    needs.insert(Need { from, line, to, path: path.join("::") });
+                    let from = self.path_of(module);
+                    let to = self.path_of(target);
+                    needs.insert(Need {
+                        from,
+                        line,
+                        to,
+                        path: path.join("::"),
+                    });
                 }
             };
             for mention in &file.mentions {
@@ -81,7 +99,10 @@ impl<'a> Modules<'a> {
                 }
             }
             for import in &file.imports {
-                let is_mentioned = file.mentions.iter().any(|mention| mention.path[0] == import.name);
+                let is_mentioned = file
+                    .mentions
+                    .iter()
+                    .any(|mention| mention.path[0] == import.name);
                 match self.resolve(module, &import.path, HOPS_MAX) {
                     Some(Target::Module(_)) if is_mentioned => {}
                     Some(target) => add(import.line, &import.path, target.module()),
@@ -113,19 +134,29 @@ impl<'a> Modules<'a> {
     }
 
     /// The module in which a path begins, and what is left of it.
-    fn begin<'p>(&self, module: &[String], path: &'p [String], hops: usize) -> Option<(Vec<String>, &'p [String])> {
+    fn begin<'p>(
+        &self,
+        module: &[String],
+        path: &'p [String],
+        hops: usize,
+    ) -> Option<(Vec<String>, &'p [String])> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => Some((Vec::new(), rest)),
             "self" => Some((module.to_vec(), rest)),
             "super" => {
                 let ups = path.iter().take_while(|name| *name == "super").count();
-                Some((module[..module.len().saturating_sub(ups)].to_vec(), &path[ups..]))
+                Some((
+                    module[..module.len().saturating_sub(ups)].to_vec(),
+                    &path[ups..],
+                ))
             }
             name if self.files.contains_key(&below(module, name)) => Some((module.to_vec(), path)),
             name => {
                 let imports = &self.files.get(module)?.1.imports;
-                let import = imports.iter().find(|import| import.name == name && import.path != [name])?;
+                let import = imports
+                    .iter()
+                    .find(|import| import.name == name && import.path != [name])?;
                 match self.resolve(module, &import.path, hops.checked_sub(1)?)? {
                     Target::Module(target) => Some((target, rest)),
                     // The import is a need already.
@@ -135,7 +166,8 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// Finds who defines a name that a module has: itself, or a module from which it imports the name.
+    /// Finds who defines a name that a module has: itself, or a module from which it imports the
+    /// name.
     fn resolve_name(&self, module: &[String], name: &str, more: &[String], hops: usize) -> Target {
         let here = Target::Name(module.to_vec());
         let file = &self.files[module].1;
@@ -149,14 +181,20 @@ impl<'a> Modules<'a> {
         let globs = file.imports.iter().filter(|import| import.name == "*");
         let mut targets = globs.filter_map(|import| self.resolve(module, &import.path, hops - 1));
         let defines = |target: &Target| matches!(target, Target::Module(path) if self.files[path].1.definitions.iter().any(|defined| defined == name));
-        targets.find(defines).map_or(here, |target| Target::Name(target.module().to_vec()))
+        targets
+            .find(defines)
+            .map_or(here, |target| Target::Name(target.module().to_vec()))
     }
 }
 
 /// The folder in which the modules stand that a file declares.
 fn folder_of_modules(path: &str, is_root: bool) -> &str {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    if is_root || path.ends_with("/mod.rs") { folder } else { path.trim_end_matches(".rs") }
+    if is_root || path.ends_with("/mod.rs") {
+        folder
+    } else {
+        path.trim_end_matches(".rs")
+    }
 }
 
 fn below(module: &[String], name: &str) -> Vec<String> {
@@ -169,11 +207,21 @@ pub(crate) fn circles(needs: &BTreeSet<Need>) -> Vec<Vec<&Need>> {
     for need in needs {
         next.entry(&need.from).or_default().push(&need.to);
     }
-    let reached: BTreeMap<&str, BTreeSet<&str>> = next.keys().map(|&file| (file, reach(&next, file))).collect();
-    let is_mutual = |one: &str, other: &str| reached[one].contains(other) && reached[other].contains(one);
+    let reached: BTreeMap<&str, BTreeSet<&str>> = next
+        .keys()
+        .map(|&file| (file, reach(&next, file)))
+        .collect();
+    let is_mutual =
+        |one: &str, other: &str| reached[one].contains(other) && reached[other].contains(one);
     let mut circles: Vec<Vec<&Need>> = Vec::new();
-    for need in needs.iter().filter(|need| next.contains_key(need.to.as_str()) && is_mutual(&need.from, &need.to)) {
-        match circles.iter_mut().find(|circle| is_mutual(&circle[0].from, &need.from)) {
+    for need in needs
+        .iter()
+        .filter(|need| next.contains_key(need.to.as_str()) && is_mutual(&need.from, &need.to))
+    {
+        match circles
+            .iter_mut()
+            .find(|circle| is_mutual(&circle[0].from, &need.from))
+        {
             Some(circle) => circle.push(need),
             None => circles.push(vec![need]),
         }
@@ -182,11 +230,20 @@ pub(crate) fn circles(needs: &BTreeSet<Need>) -> Vec<Vec<&Need>> {
     circles
 }
 
-/// What the rooms of a crate need of one another: its modules at the top, each with all that is below it.
+/// What the rooms of a crate need of one another: its modules at the top, each with all that is
+/// below it.
 pub(crate) fn needs_of_rooms(needs: &BTreeSet<Need>, root: &str) -> BTreeSet<Need> {
     let room = |path: &str| {
-        let below = path.strip_prefix(folder_of_modules(root, true)).unwrap_or(path).trim_start_matches('/');
-        below.split('/').next().unwrap_or(below).trim_end_matches(".rs").to_owned()
+        let below = path
+            .strip_prefix(folder_of_modules(root, true))
+            .unwrap_or(path)
+            .trim_start_matches('/');
+        below
+            .split('/')
+            .next()
+            .unwrap_or(below)
+            .trim_end_matches(".rs")
+            .to_owned()
     };
     let of_rooms = needs.iter().map(|need| Need {
         from: room(&need.from),
@@ -219,11 +276,20 @@ mod tests {
 
     /// The needs of a crate, as `from:line to`.
     fn needs(files: &[(&str, &str)]) -> (Vec<String>, usize) {
-        let sources: Vec<Source> = files.iter().map(|(name, text)| Source::new(format!("src/{name}"), text)).collect();
+        let sources: Vec<Source> = files
+            .iter()
+            .map(|(name, text)| Source::new(format!("src/{name}"), text))
+            .collect();
         let needs = Modules::read(&sources, "src/lib.rs").needs();
         let circles = circles(&needs).len();
-        let short = |path: &str| path.trim_start_matches("src/").trim_end_matches(".rs").to_owned();
-        let listed = needs.iter().map(|need| format!("{}:{} {}", short(&need.from), need.line, short(&need.to)));
+        let short = |path: &str| {
+            path.trim_start_matches("src/")
+                .trim_end_matches(".rs")
+                .to_owned()
+        };
+        let listed = needs
+            .iter()
+            .map(|need| format!("{}:{} {}", short(&need.from), need.line, short(&need.to)));
         (listed.collect(), circles)
     }
 
@@ -236,7 +302,18 @@ mod tests {
             ("c.rs", "pub(crate) struct C(Option<Box<crate::a::A>>);\n"),
             ("d.rs", "use crate::a::A;\nuse std::fmt;\n"),
         ];
-        assert_eq!(needs(&files), (vec!["a:1 b".into(), "b:2 c".into(), "c:1 a".into(), "d:1 a".into()], 1));
+        assert_eq!(
+            needs(&files),
+            (
+                vec![
+                    "a:1 b".into(),
+                    "b:2 c".into(),
+                    "c:1 a".into(),
+                    "d:1 a".into()
+                ],
+                1
+            )
+        );
     }
 
     #[test]
@@ -246,7 +323,10 @@ mod tests {
             ("a/mod.rs", "mod one;\nmod two;\n"),
             ("a/one.rs", "use crate::b::B;\npub(crate) struct One(B);\n"),
             ("a/two.rs", "pub(crate) struct Two;\n"),
-            ("b.rs", "use crate::a::two::Two;\npub(crate) struct B(Two);\n"),
+            (
+                "b.rs",
+                "use crate::a::two::Two;\npub(crate) struct B(Two);\n",
+            ),
         ]
         .iter()
         .map(|(name, text)| Source::new(format!("src/{name}"), text))
@@ -254,8 +334,14 @@ mod tests {
         let needs = Modules::read(&sources, "src/lib.rs").needs();
         assert_eq!(circles(&needs).len(), 0);
         let rooms = needs_of_rooms(&needs, "src/lib.rs");
-        let listed: Vec<String> = rooms.iter().map(|need| format!("{} {}", need.from, need.to)).collect();
-        assert_eq!((listed, circles(&rooms).len()), (vec!["a b".into(), "b a".into()], 1));
+        let listed: Vec<String> = rooms
+            .iter()
+            .map(|need| format!("{} {}", need.from, need.to))
+            .collect();
+        assert_eq!(
+            (listed, circles(&rooms).len()),
+            (vec!["a b".into(), "b a".into()], 1)
+        );
     }
 
     #[test]
@@ -263,24 +349,46 @@ mod tests {
         let files = [
             ("lib.rs", "mod a;\npub mod b;\n"),
             ("a.rs", "use crate::b::{Inner, Own, Other};\n"),
-            ("b/mod.rs", "mod inner;\nmod glob;\npub use glob::*;\npub use inner::Inner;\npub struct Own;\n"),
+            (
+                "b/mod.rs",
+                "mod inner;\nmod glob;\npub use glob::*;\npub use inner::Inner;\npub struct Own;\n",
+            ),
             ("b/inner.rs", "use super::Own;\npub struct Inner(Own);\n"),
             ("b/glob.rs", "pub enum Other {}\n"),
         ];
-        let found = ["a:1 b/glob", "a:1 b/inner", "a:1 b/mod", "b/inner:1 b/mod"].map(str::to_owned).to_vec();
+        let found = ["a:1 b/glob", "a:1 b/inner", "a:1 b/mod", "b/inner:1 b/mod"]
+            .map(str::to_owned)
+            .to_vec();
         assert_eq!(needs(&files), (found, 0));
     }
 
     #[test]
     fn a_module_is_made_of_those_below_it() {
         let parts = ("a/part.rs", "use super::Own;\npub struct Part(Own);\n");
-        let head = ("a.rs", "mod part;\nuse part::Part;\npub struct Own;\nfn f(part: Part) {}\n");
-        assert_eq!(needs(&[("lib.rs", "mod a;\n"), head, parts]), (vec!["a/part:1 a".into()], 0));
+        let head = (
+            "a.rs",
+            "mod part;\nuse part::Part;\npub struct Own;\nfn f(part: Part) {}\n",
+        );
+        assert_eq!(
+            needs(&[("lib.rs", "mod a;\n"), head, parts]),
+            (vec!["a/part:1 a".into()], 0)
+        );
         // By way of a file beside it the circle is one.
-        let head = ("a.rs", "mod part;\nuse crate::b::B;\npub struct Own(B);\npub use part::Part;\n");
-        let beside = ("b.rs", "use crate::a::Part;\npub struct B(Option<Box<Part>>);\n");
-        let found = ["a:2 b", "a/part:1 a", "b:1 a/part"].map(str::to_owned).to_vec();
-        assert_eq!(needs(&[("lib.rs", "mod a;\nmod b;\n"), head, parts, beside]), (found, 1));
+        let head = (
+            "a.rs",
+            "mod part;\nuse crate::b::B;\npub struct Own(B);\npub use part::Part;\n",
+        );
+        let beside = (
+            "b.rs",
+            "use crate::a::Part;\npub struct B(Option<Box<Part>>);\n",
+        );
+        let found = ["a:2 b", "a/part:1 a", "b:1 a/part"]
+            .map(str::to_owned)
+            .to_vec();
+        assert_eq!(
+            needs(&[("lib.rs", "mod a;\nmod b;\n"), head, parts, beside]),
+            (found, 1)
+        );
     }
 
     #[test]
@@ -288,7 +396,10 @@ mod tests {
         let files = [
             ("lib.rs", "mod a;\nmod b;\n#[cfg(test)]\nmod tests;\n"),
             ("a.rs", "use crate::b::B;\npub struct A;\n"),
-            ("b.rs", "pub struct B;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n"),
+            (
+                "b.rs",
+                "pub struct B;\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",
+            ),
             ("tests.rs", "use crate::a::A;\n"),
         ];
         assert_eq!(needs(&files), (vec!["a:1 b".into()], 0));

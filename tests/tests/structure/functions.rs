@@ -21,16 +21,22 @@ pub(crate) fn functions(source: &Source) -> Vec<Function> {
     let mut words = words(code).peekable();
     while let Some(word) = words.next() {
         // A type of functions (`fn(A) -> B`) and a macro's `fn $name` have no name here.
-        let Some(name) = words.peek().filter(|name| word.text == "fn" && code[word.end()..name.at].trim().is_empty())
+        let Some(name) = words
+            .peek()
+            .filter(|name| word.text == "fn" && code[word.end()..name.at].trim().is_empty())
         else {
             continue;
         };
-        let has_body =
-            find_outside_brackets(code, name.end(), &['{', ';']).is_some_and(|at| code[at..].starts_with('{'));
+        let has_body = find_outside_brackets(code, name.end(), &['{', ';'])
+            .is_some_and(|at| code[at..].starts_with('{'));
         if has_body {
             let line = line_of(code, word.at);
             let end = line_of(code, item_end(code, name.end()));
-            functions.push(Function { name: name.text.to_owned(), line, lines: end + 1 - line });
+            functions.push(Function {
+                name: name.text.to_owned(),
+                line,
+                lines: end + 1 - line,
+            });
         }
     }
     functions
@@ -58,8 +64,17 @@ trait T {
     }
 }
 ";
-        let found: Vec<_> =
-            functions(&Source::new("a.rs", text)).into_iter().map(|one| (one.name, one.line, one.lines)).collect();
-        assert_eq!(found, [("short".into(), 2, 1), ("long".into(), 6, 8), ("inner".into(), 11, 2)]);
+        let found: Vec<_> = functions(&Source::new("a.rs", text))
+            .into_iter()
+            .map(|one| (one.name, one.line, one.lines))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("short".into(), 2, 1),
+                ("long".into(), 6, 8),
+                ("inner".into(), 11, 2)
+            ]
+        );
     }
 }

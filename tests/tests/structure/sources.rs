@@ -1,11 +1,13 @@
 //! Sources: the project's files of Rust, and what of them is code.
 //!
-//! In: the folder of the repository. Out: a [`Source`] for each file, whose `code` is the file with comments and the
-//! insides of literals blanked, so that braces and words found there are those of the program.
+//! In: the folder of the repository. Out: a [`Source`] for each file, whose `code` is the file with
+//! comments and the insides of literals blanked, so that braces and words found there are those of
+//! the program.
 //!
 //! Invariant: `code` has the lines of the file, and each character stands at its place.
 //!
-//! The reading is by characters, not by grammar: it copes with what rustfmt leaves behind, not with every macro.
+//! The reading is by characters, not by grammar: it copes with what rustfmt leaves behind, not with
+//! every macro.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,14 +25,20 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn new(path: impl Into<String>, text: &str) -> Source {
-        Source { path: path.into(), lines: text.lines().count(), code: code_of(text) }
+        Source {
+            path: path.into(),
+            lines: text.lines().count(),
+            code: code_of(text),
+        }
     }
 }
 
 /// The folder of the repository: the nearest one above this crate that has a `Cargo.lock`.
 pub(crate) fn repository() -> PathBuf {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = crate_folder.ancestors().find(|folder| folder.join("Cargo.lock").exists());
+    let root = crate_folder
+        .ancestors()
+        .find(|folder| folder.join("Cargo.lock").exists());
     root.expect("a Cargo.lock above the tests").to_owned()
 }
 
@@ -39,14 +47,25 @@ pub(crate) fn read_all(root: &Path) -> Vec<Source> {
     let mut sources = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder of sources").flatten() {
-            let (path, name) = (entry.path(), entry.file_name());
+        for entry in fs::read_dir(&folder)
+            .expect("a folder of sources")
+            .flatten()
+        {
+            let path = entry.path();
+            let name = entry.file_name();
             let is_built = name == "target" || name.as_encoded_bytes().starts_with(b".");
             if path.is_dir() && !is_built {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let below = path.strip_prefix(root).expect("a path below the root").display().to_string();
-                sources.push(Source::new(below, &fs::read_to_string(&path).expect("a file of sources")));
+                let below = path
+                    .strip_prefix(root)
+                    .expect("a path below the root")
+                    .display()
+                    .to_string();
+                sources.push(Source::new(
+                    below,
+                    &fs::read_to_string(&path).expect("a file of sources"),
+                ));
             }
         }
     }
@@ -77,9 +96,14 @@ pub(crate) fn words(code: &str) -> impl Iterator<Item = Word<'_>> {
     let mut rest = 0;
     std::iter::from_fn(move || {
         let at = rest + code[rest..].find(is_of_word)?;
-        let length = code[at..].find(|letter| !is_of_word(letter)).unwrap_or(code.len() - at);
+        let length = code[at..]
+            .find(|letter| !is_of_word(letter))
+            .unwrap_or(code.len() - at);
         rest = at + length;
-        Some(Word { at, text: &code[at..rest] })
+        Some(Word {
+            at,
+            text: &code[at..rest],
+        })
     })
 }
 
@@ -137,7 +161,9 @@ fn code_of(text: &str) -> String {
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
         let is_inside_word = code.ends_with(is_of_word);
-        let hidden = comment(rest).or_else(|| literal(rest, is_inside_word)).unwrap_or(0);
+        let hidden = comment(rest)
+            .or_else(|| literal(rest, is_inside_word))
+            .unwrap_or(0);
         if hidden == 0 {
             code.push(letter);
             rest = &rest[letter.len_utf8()..];
@@ -157,7 +183,8 @@ fn comment(text: &str) -> Option<usize> {
     if !text.starts_with("/*") {
         return None;
     }
-    let (mut depth, mut at) = (0, 0);
+    let mut depth = 0;
+    let mut at = 0;
     loop {
         let step = &text[at..];
         match step {
@@ -179,14 +206,17 @@ fn literal(text: &str, is_inside_word: bool) -> Option<usize> {
     }
     if let Some(rest) = text.strip_prefix('\'') {
         let mut letters = rest.chars();
-        let (first, second) = (letters.next()?, letters.next()?);
+        let first = letters.next()?;
+        let second = letters.next()?;
         // Otherwise it is a lifetime.
         return (first == '\\' || second == '\'').then(|| quoted(text, '\''));
     }
     if is_inside_word {
         return None;
     }
-    let raw = ["r", "br", "cr"].into_iter().find_map(|prefix| text.strip_prefix(prefix))?;
+    let raw = ["r", "br", "cr"]
+        .into_iter()
+        .find_map(|prefix| text.strip_prefix(prefix))?;
     let hashes = raw.len() - raw.trim_start_matches('#').len();
     let body = raw[hashes..].strip_prefix('"')?;
     let end = format!("\"{}", "#".repeat(hashes));
@@ -216,9 +246,15 @@ mod tests {
         for (text, code) in [
             ("a // {\nb", "a     \nb"),
             ("a /* { /* } */ { */ b", "a                     b"),
-            ("f(\"{ \\\" }\", 'x', '\\'', '{')", "f(         ,    ,     ,    )"),
+            (
+                "f(\"{ \\\" }\", 'x', '\\'', '{')",
+                "f(         ,    ,     ,    )",
+            ),
             ("fn f<'a>(b: &'a str) {}", "fn f<'a>(b: &'a str) {}"),
-            ("let a = r#\"{ \" \"#; b", "let a =         ; b".trim_start()),
+            (
+                "let a = r#\"{ \" \"#; b",
+                "let a =         ; b".trim_start(),
+            ),
             ("let bar = br\"\\\";}", "let bar =      ;}"),
             ("\"ü\"{", "    {"),
         ] {
@@ -236,8 +272,16 @@ mod tests {
 
     #[test]
     fn an_item_ends_after_its_brace_or_semicolon() {
-        for item in ["fn f(a: [u8; 4]) -> [u8; 2] { { a } }", "mod tests;", "use a::b;"] {
-            assert_eq!(item_end(&format!("{item} fn g() {{}}"), 0), item.len(), "{item}");
+        for item in [
+            "fn f(a: [u8; 4]) -> [u8; 2] { { a } }",
+            "mod tests;",
+            "use a::b;",
+        ] {
+            assert_eq!(
+                item_end(&format!("{item} fn g() {{}}"), 0),
+                item.len(),
+                "{item}"
+            );
         }
     }
 }

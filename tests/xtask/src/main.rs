@@ -1,6 +1,8 @@
-//! `cargo xtask`: the commands that people who change rhumb use. Each is a script that can be run without it.
+//! `cargo xtask`: the commands that people who change rhumb use. Each is a script that can be run
+//! without it.
 //!
-//! In: a command's name, and arguments for its script. Out: what the script prints, and its exit code.
+//! In: a command's name, and arguments for its script. Out: what the script prints, and its exit
+//! code.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -12,15 +14,31 @@ struct Task {
 }
 
 const TASKS: [Task; 5] = [
-    Task { name: "quick", script: "tests/quick", help: "format, lints, unit tests, one crawl" },
-    Task { name: "test", script: "tests/run", help: "all tests that need nothing but Rust, Python and a C compiler" },
-    Task { name: "faults", script: "tests/faults", help: "crawls under seeded faults, such as --seeds 1..20" },
+    Task {
+        name: "quick",
+        script: "tests/quick",
+        help: "format, lints, unit tests, one crawl",
+    },
+    Task {
+        name: "test",
+        script: "tests/run",
+        help: "all tests that need nothing but Rust, Python and a C compiler",
+    },
+    Task {
+        name: "faults",
+        script: "tests/faults",
+        help: "crawls under seeded faults, such as --seeds 1..20",
+    },
     Task {
         name: "fuzz",
         script: "tests/fuzz/run",
         help: "all fuzz targets, a minute each, or as many seconds as you say",
     },
-    Task { name: "ci", script: ".ci/run", help: "all that must hold before a change lands; installs packages" },
+    Task {
+        name: "ci",
+        script: ".ci/run",
+        help: "all that must hold before a change lands; installs packages",
+    },
 ];
 
 fn main() -> ExitCode {
@@ -38,8 +56,15 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    match Command::new(root.join(task.script)).args(rest).current_dir(&root).status() {
-        Ok(status) => status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from),
+    match Command::new(root.join(task.script))
+        .args(rest)
+        .current_dir(&root)
+        .status()
+    {
+        Ok(status) => status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .map_or(ExitCode::FAILURE, ExitCode::from),
         Err(error) => {
             eprintln!("xtask: {} cannot be run: {error}", task.script);
             ExitCode::FAILURE

@@ -1,7 +1,7 @@
 //! The text of `broker.conf`.
 //!
-//! In: [`BrokerOptions`], a server name, a port and a token. Out: a configuration for nats-server 2.12 or newer that
-//! listens on that port of 127.0.0.1 only, to those who know the token.
+//! In: [`BrokerOptions`], a server name, a port and a token. Out: a configuration for nats-server
+//! 2.12 or newer that listens on that port of 127.0.0.1 only, to those who know the token.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,10 @@ const PAYLOAD_BYTES_MAX: u32 = 64 * 1024 * 1024;
 pub(super) fn check(options: &BrokerOptions) -> Result<()> {
     let payload = options.max_payload;
     if !(PAYLOAD_BYTES_MIN..=PAYLOAD_BYTES_MAX).contains(&payload) {
-        bail!("broker max_payload is {payload} bytes; accepted: {PAYLOAD_BYTES_MIN} to {PAYLOAD_BYTES_MAX}");
+        bail!(
+            "broker max_payload is {payload} bytes; accepted: {PAYLOAD_BYTES_MIN} to \
+             {PAYLOAD_BYTES_MAX}"
+        );
     }
     let sync = options.sync_interval;
     if !sync.is_zero() && sync < Duration::from_millis(1) {
@@ -31,11 +34,17 @@ pub(super) fn check(options: &BrokerOptions) -> Result<()> {
 
 /// Writes the configuration.
 ///
-/// The store's limits are far above any crawl's: how much a stream may hold is the stream's own matter.
+/// The store's limits are far above any crawl's: how much a stream may hold is the stream's own
+/// matter.
 ///
 /// # Errors
 /// A path that is not UTF-8, which the server's configuration cannot express.
-pub(super) fn render(options: &BrokerOptions, name: &str, port: u16, token: &str) -> Result<String> {
+pub(super) fn render(
+    options: &BrokerOptions,
+    name: &str,
+    port: u16,
+    token: &str,
+) -> Result<String> {
     let sync = match options.sync_interval {
         Duration::ZERO => "always".to_owned(),
         interval => format!("\"{}ms\"", interval.as_millis()),
@@ -65,7 +74,9 @@ jetstream {{
 }
 
 fn quoted_path(path: &Path) -> Result<String> {
-    let text = path.to_str().with_context(|| format!("the path {} is not UTF-8", path.display()))?;
+    let text = path
+        .to_str()
+        .with_context(|| format!("the path {} is not UTF-8", path.display()))?;
     Ok(quoted(text))
 }
 
@@ -113,6 +124,9 @@ mod tests {
         assert!(check(&options).is_ok());
         options.max_payload = 10;
         let message = check(&options).unwrap_err().to_string();
-        assert!(message.contains("max_payload is 10") && message.contains("1024 to"), "{message}");
+        assert!(
+            message.contains("max_payload is 10") && message.contains("1024 to"),
+            "{message}"
+        );
     }
 }

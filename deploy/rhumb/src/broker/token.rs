@@ -1,7 +1,7 @@
 //! The token of a private broker: who knows it may read and command the crawl.
 //!
-//! In: a data directory. Out: its token, random, in a file that only its owner may read. It stays the same as long as
-//! that file does, so that clients find the server again after a restart.
+//! In: a data directory. Out: its token, random, in a file that only its owner may read. It stays
+//! the same as long as that file does, so that clients find the server again after a restart.
 
 use crate::secret;
 use anyhow::{Context, Result};
@@ -15,7 +15,8 @@ pub(crate) const TOKEN: &str = "broker.token";
 /// Random bytes in a token, written as two digits each.
 const BYTES: usize = 32;
 
-/// The token of a data directory; made when there is none, or one that others could have read or written.
+/// The token of a data directory; made when there is none, or one that others could have read or
+/// written.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -25,7 +26,8 @@ pub(super) fn of(data: &Path) -> Result<String> {
         return Ok(token);
     }
     let token = secret::random::<BYTES>()?;
-    whole_file::replace(&path, token.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    whole_file::replace(&path, token.as_bytes())
+        .with_context(|| format!("writing {}", path.display()))?;
     Ok(token)
 }
 
@@ -42,7 +44,8 @@ mod tests {
 
     #[test]
     fn a_token_stays_unless_others_could_have_it_or_it_is_damaged() {
-        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let first = tempfile::tempdir().unwrap();
+        let second = tempfile::tempdir().unwrap();
         let token = of(first.path()).unwrap();
         assert_eq!(token.len(), 64);
         assert_ne!(of(second.path()).unwrap(), token);

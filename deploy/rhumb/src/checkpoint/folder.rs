@@ -1,8 +1,9 @@
 //! The folder of a checkpoint that is being written.
 //!
-//! In: a folder that is not there, or is empty, or has what an earlier try has left. Out: a checkpoint, or nothing.
-//! Invariant: the file [`UNFINISHED`] lies there, and is locked, until the checkpoint is whole; so what a try that was killed
-//! has left is known, and nothing of anybody else is ever removed.
+//! In: a folder that is not there, or is empty, or has what an earlier try has left. Out: a
+//! checkpoint, or nothing. Invariant: the file [`UNFINISHED`] lies there, and is locked, until the
+//! checkpoint is whole; so what a try that was killed has left is known, and nothing of anybody
+//! else is ever removed.
 
 use super::manifest::{CONFIGURATION, MANIFEST, Manifest};
 use super::parts::PartsFile;
@@ -39,29 +40,43 @@ impl Folder {
     /// Begins a checkpoint in a folder, which is made if there is none.
     ///
     /// # Errors
-    /// It has a checkpoint, or anything else in it; another process writes one there; or it cannot be written.
+    /// It has a checkpoint, or anything else in it; another process writes one there; or it cannot
+    /// be written.
     pub(crate) fn begin(path: &Path) -> anyhow::Result<Folder> {
         let place = path.display();
-        let refused =
-            |what: &str| anyhow::Error::from(Misfit(format!("{place} {what}: name another folder, or remove it")));
+        let refused = |what: &str| {
+            anyhow::Error::from(Misfit(format!(
+                "{place} {what}: name another folder, or remove it"
+            )))
+        };
         let is_new = !path.exists();
         if path.join(MANIFEST).exists() {
             return Err(refused("holds a checkpoint already"));
         }
         fs::create_dir_all(path).with_context(|| format!("cannot make the folder {place}"))?;
-        let is_empty = fs::read_dir(path).with_context(|| format!("cannot read {place}"))?.next().is_none();
+        let is_empty = fs::read_dir(path)
+            .with_context(|| format!("cannot read {place}"))?
+            .next()
+            .is_none();
         if !is_empty && !path.join(UNFINISHED).exists() {
             return Err(refused("is not empty, and what is in it is no checkpoint"));
         }
         let marker = path.join(UNFINISHED);
-        let lock = File::options().create(true).truncate(false).write(true).open(&marker);
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&marker);
         let lock = lock.with_context(|| format!("cannot write into {place}"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(refused(TAKEN)),
-            Err(error) => return Err(error).with_context(|| format!("cannot lock {}", marker.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot lock {}", marker.display()));
+            }
         }
-        // Who had the lock before may have ended since: without the marker, and perhaps with a checkpoint.
+        // Who had the lock before may have ended since: without the marker, and perhaps with a
+        // checkpoint.
         if !is_of(&lock, &marker) {
             return Err(refused(TAKEN));
         }
@@ -69,7 +84,12 @@ impl Folder {
             let _ = fs::remove_file(&marker);
             return Err(refused("holds a checkpoint already"));
         }
-        let folder = Folder { path: path.to_owned(), is_new, _lock: lock, is_whole: false };
+        let folder = Folder {
+            path: path.to_owned(),
+            is_new,
+            _lock: lock,
+            is_whole: false,
+        };
         folder.remove_parts();
         Ok(folder)
     }
@@ -80,13 +100,13 @@ impl Folder {
     /// There is not.
     pub(crate) fn check_room(&self, bytes: u64) -> anyhow::Result<()> {
         let place = self.path.display();
-        let room =
-            statvfs(&self.path).with_context(|| format!("the file system of {place} does not tell what is free"))?;
+        let room = statvfs(&self.path)
+            .with_context(|| format!("the file system of {place} does not tell what is free"))?;
         let free = room.f_bavail.saturating_mul(room.f_frsize);
         anyhow::ensure!(
             free >= bytes + SPARE_BYTES,
-            "{place} has {free} bytes free, the checkpoint needs about {bytes} and {SPARE_BYTES} to spare: make room, or name \
-             another folder"
+            "{place} has {free} bytes free, the checkpoint needs about {bytes} and {SPARE_BYTES} \
+             to spare: make room, or name another folder"
         );
         Ok(())
     }
@@ -107,8 +127,14 @@ impl Folder {
         let path = self.path.join(CONFIGURATION);
         let written = whole_file::replace(&path, text.as_bytes());
         written.with_context(|| format!("cannot write {}", path.display()))?;
-        let (bytes, sha256) = (text.len() as u64, hex(&Sha256::digest(text)));
-        Ok(SavedFile { path: CONFIGURATION.to_owned(), bytes, sha256, of: None })
+        let bytes = text.len() as u64;
+        let sha256 = hex(&Sha256::digest(text));
+        Ok(SavedFile {
+            path: CONFIGURATION.to_owned(),
+            bytes,
+            sha256,
+            of: None,
+        })
     }
 
     /// The checkpoint is whole with its manifest.
@@ -131,7 +157,11 @@ impl Folder {
         for name in WITH_STATE {
             let _ = fs::remove_dir_all(self.path.join(name));
         }
-        for name in [CONFIGURATION.to_owned(), format!("{CONFIGURATION}.new"), format!("{MANIFEST}.new")] {
+        for name in [
+            CONFIGURATION.to_owned(),
+            format!("{CONFIGURATION}.new"),
+            format!("{MANIFEST}.new"),
+        ] {
             let _ = fs::remove_file(self.path.join(name));
         }
     }
@@ -159,8 +189,12 @@ impl Drop for Folder {
 /// Says whether an open file still lies at a path.
 fn is_of(file: &File, path: &Path) -> bool {
     let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    let (opened, found) = (file.metadata().map(place), fs::metadata(path).map(place));
-    opened.ok().zip(found.ok()).is_some_and(|(opened, found)| opened == found)
+    let opened = file.metadata().map(place);
+    let found = fs::metadata(path).map(place);
+    opened
+        .ok()
+        .zip(found.ok())
+        .is_some_and(|(opened, found)| opened == found)
 }
 
 /// Says whether a folder has what a command that was killed has left of a checkpoint.
@@ -179,10 +213,16 @@ mod tests {
     fn a_folder_with_anything_of_others_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("letters.txt"), "dear").unwrap();
-        let error = Folder::begin(folder.path()).map(|_| ()).unwrap_err().to_string();
+        let error = Folder::begin(folder.path())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("what is in it is no checkpoint"), "{error}");
         fs::write(folder.path().join(MANIFEST), "{}").unwrap();
-        let error = Folder::begin(folder.path()).map(|_| ()).unwrap_err().to_string();
+        let error = Folder::begin(folder.path())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("holds a checkpoint already"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
@@ -195,7 +235,10 @@ mod tests {
         begun.parts("dedup", 1).unwrap().push(b"part").unwrap();
         begun.keep_configuration("crawl: a").unwrap();
         let second = Folder::begin(&path).map(|_| ()).unwrap_err().to_string();
-        assert!(second.contains("another command is taking a checkpoint") && !is_left_over(&path), "{second}");
+        assert!(
+            second.contains("another command is taking a checkpoint") && !is_left_over(&path),
+            "{second}"
+        );
         drop(begun);
         assert!(!path.exists());
 
@@ -206,7 +249,10 @@ mod tests {
         let begun = Folder::begin(&path).unwrap();
         assert!(!path.join("dedup").exists());
         let error = begun.check_room(u64::MAX / 2).unwrap_err().to_string();
-        assert!(error.contains("bytes free, the checkpoint needs about"), "{error}");
+        assert!(
+            error.contains("bytes free, the checkpoint needs about"),
+            "{error}"
+        );
         begun.check_room(0).unwrap();
     }
 

@@ -1,7 +1,8 @@
-//! The manifest of a checkpoint: what it is of, and which files it has, each with its length and its checksum.
+//! The manifest of a checkpoint: what it is of, and which files it has, each with its length and
+//! its checksum.
 //!
-//! In: the folder. Out: the manifest, when all of it fits together; or what does not, by name. Invariant: nothing of a
-//! checkpoint is used before all of it was found whole.
+//! In: the folder. Out: the manifest, when all of it fits together; or what does not, by name.
+//! Invariant: nothing of a checkpoint is used before all of it was found whole.
 
 use super::parts::PartsReader;
 use super::saved::{SavedFile, SavedPartition, hex};
@@ -76,13 +77,17 @@ struct Sealed {
 }
 
 impl Manifest {
-    /// Reads the manifest in a folder, and checks that all its files are there as they were written.
+    /// Reads the manifest in a folder, and checks that all its files are there as they were
+    /// written.
     ///
     /// # Errors
     /// What is wrong with it, as a [`Misfit`]; or it cannot be read.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Manifest> {
         let manifest = Manifest::read(folder)?;
-        check_format(&format!("the crawl of the checkpoint in {}", folder.display()), manifest.mark.format)?;
+        check_format(
+            &format!("the crawl of the checkpoint in {}", folder.display()),
+            manifest.mark.format,
+        )?;
         for file in &manifest.files {
             manifest.check_file(folder, file)?;
         }
@@ -95,24 +100,43 @@ impl Manifest {
     /// # Errors
     /// There is none, or it is damaged, or of another format.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Manifest> {
-        let (path, place) = (folder.join(MANIFEST), folder.display());
+        let path = folder.join(MANIFEST);
+        let place = folder.display();
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let what = format!("{place} holds no checkpoint, or one that was not finished: there is no {MANIFEST}");
+                let what = format!(
+                    "{place} holds no checkpoint, or one that was not finished: there is no \
+                     {MANIFEST}"
+                );
                 return Err(Misfit(what).into());
             }
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
         };
-        let damaged = |why: &str| Misfit(format!("{} is damaged ({why}): take another checkpoint", path.display()));
-        let sealed: Sealed = serde_json::from_slice(&bytes).map_err(|error| damaged(&error.to_string()))?;
-        match sealed.checkpoint.get("format").and_then(serde_json::Value::as_u64) {
+        let damaged = |why: &str| {
+            Misfit(format!(
+                "{} is damaged ({why}): take another checkpoint",
+                path.display()
+            ))
+        };
+        let sealed: Sealed =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(&error.to_string()))?;
+        match sealed
+            .checkpoint
+            .get("format")
+            .and_then(serde_json::Value::as_u64)
+        {
             Some(format) if format == u64::from(FORMAT) => {}
             format => {
-                let format = format.map_or_else(|| "that it does not name".to_owned(), |format| format.to_string());
+                let format = format.map_or_else(
+                    || "that it does not name".to_owned(),
+                    |format| format.to_string(),
+                );
                 return Err(Misfit(format!(
-                    "the checkpoint in {place} is of format {format}, this program reads format {FORMAT}: restore it with the \
-                     version that took it"
+                    "the checkpoint in {place} is of format {format}, this program reads format \
+                     {FORMAT}: restore it with the version that took it"
                 ))
                 .into());
             }
@@ -120,7 +144,8 @@ impl Manifest {
         if hex(&Sha256::digest(sealed.checkpoint.to_string())) != sealed.sha256 {
             return Err(damaged("its checksum is another").into());
         }
-        serde_json::from_value(sealed.checkpoint).map_err(|error| damaged(&error.to_string()).into())
+        serde_json::from_value(sealed.checkpoint)
+            .map_err(|error| damaged(&error.to_string()).into())
     }
 
     /// Writes it into a folder: with that the checkpoint is whole.
@@ -128,8 +153,12 @@ impl Manifest {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        let (checkpoint, path) = (serde_json::to_value(self)?, folder.join(MANIFEST));
-        let sealed = Sealed { sha256: hex(&Sha256::digest(checkpoint.to_string())), checkpoint };
+        let checkpoint = serde_json::to_value(self)?;
+        let path = folder.join(MANIFEST);
+        let sealed = Sealed {
+            sha256: hex(&Sha256::digest(checkpoint.to_string())),
+            checkpoint,
+        };
         whole_file::replace(&path, &serde_json::to_vec_pretty(&sealed)?)
             .with_context(|| format!("cannot write {}", path.display()))
     }
@@ -141,20 +170,38 @@ impl Manifest {
 
     /// What the parts of a partition in a file say of themselves.
     pub(crate) fn saved(&self, of: &SavedPartition) -> Saved {
-        Saved::new(&self.mark.to_string(), &of.stage, (of.partition, of.version), self.number)
+        Saved::new(
+            &self.mark.to_string(),
+            &of.stage,
+            (of.partition, of.version),
+            self.number,
+        )
     }
 
     fn check_file(&self, folder: &Path, saved: &SavedFile) -> anyhow::Result<()> {
         let path = folder.join(&saved.path);
-        let wrong = |what: &str| Misfit(format!("{} {what}: take another checkpoint", path.display()));
+        let wrong = |what: &str| {
+            Misfit(format!(
+                "{} {what}: take another checkpoint",
+                path.display()
+            ))
+        };
         let mut file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(wrong("is missing").into()),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(wrong("is missing").into());
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
         };
-        let (mut hash, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; PIECE_BYTES]);
+        let mut hash = Sha256::new();
+        let mut bytes = 0;
+        let mut piece = vec![0; PIECE_BYTES];
         loop {
-            let n = file.read(&mut piece).with_context(|| format!("cannot read {}", path.display()))?;
+            let n = file
+                .read(&mut piece)
+                .with_context(|| format!("cannot read {}", path.display()))?;
             if n == 0 {
                 break;
             }
@@ -170,16 +217,28 @@ impl Manifest {
         Ok(())
     }
 
-    /// Checks that there is a file for each partition of each stage, and that it begins with a part of it.
+    /// Checks that there is a file for each partition of each stage, and that it begins with a part
+    /// of it.
     fn check_partitions(&self, folder: &Path) -> anyhow::Result<()> {
-        let lacks = |what: String| Misfit(format!("the checkpoint in {} {what}: take another", folder.display()));
+        let lacks = |what: String| {
+            Misfit(format!(
+                "the checkpoint in {} {what}: take another",
+                folder.display()
+            ))
+        };
         for (stage, owners) in &self.owners {
             for (partition, _) in owners.all() {
                 let is_of = |of: &SavedPartition| of.stage == *stage && of.partition == partition;
-                let files = self.files.iter().filter_map(|file| Some((file, file.of.as_ref()?)));
+                let files = self
+                    .files
+                    .iter()
+                    .filter_map(|file| Some((file, file.of.as_ref()?)));
                 let mut files = files.filter(|(_, of)| is_of(of));
                 let (Some((file, of)), None) = (files.next(), files.next()) else {
-                    return Err(lacks(format!("has not one file for partition {partition} of {stage}")).into());
+                    return Err(lacks(format!(
+                        "has not one file for partition {partition} of {stage}"
+                    ))
+                    .into());
                 };
                 let first = PartsReader::open(&folder.join(&file.path))?.next()?;
                 let first = first.with_context(|| format!("{} is empty", file.path))?;
@@ -226,34 +285,71 @@ pub(crate) mod tests {
     #[test]
     fn a_manifest_is_read_as_it_was_written_and_refused_when_anything_of_it_was_changed() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Manifest::read(folder.path()).unwrap_err().to_string().contains("holds no checkpoint"));
+        assert!(
+            Manifest::read(folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("holds no checkpoint")
+        );
         manifest().write(folder.path()).unwrap();
         assert_eq!(Manifest::read(folder.path()).unwrap(), manifest());
         let path = folder.path().join(MANIFEST);
         let text = std::fs::read_to_string(&path).unwrap();
-        for (from, to) in [("\"known\": 3", "\"known\": 4"), ("}", ""), ("\"news\"", "\"mews\"")] {
+        for (from, to) in [
+            ("\"known\": 3", "\"known\": 4"),
+            ("}", ""),
+            ("\"news\"", "\"mews\""),
+        ] {
             std::fs::write(&path, text.replace(from, to)).unwrap();
             let error = Manifest::read(folder.path()).unwrap_err();
-            assert!(error.is::<Misfit>() && error.to_string().contains("is damaged"), "{error:#}");
+            assert!(
+                error.is::<Misfit>() && error.to_string().contains("is damaged"),
+                "{error:#}"
+            );
         }
     }
 
     #[test]
     fn a_manifest_of_another_format_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        Manifest { format: 2, ..manifest() }.write(folder.path()).unwrap();
+        Manifest {
+            format: 2,
+            ..manifest()
+        }
+        .write(folder.path())
+        .unwrap();
         let error = Manifest::read(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("is of format 2, this program reads format 1"), "{error}");
+        assert!(
+            error.contains("is of format 2, this program reads format 1"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_file_that_is_missing_or_another_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        let file = SavedFile { path: CONFIGURATION.into(), bytes: 3, sha256: hex(&Sha256::digest(b"abc")), of: None };
-        Manifest { files: vec![file], ..manifest() }.write(folder.path()).unwrap();
+        let file = SavedFile {
+            path: CONFIGURATION.into(),
+            bytes: 3,
+            sha256: hex(&Sha256::digest(b"abc")),
+            of: None,
+        };
+        Manifest {
+            files: vec![file],
+            ..manifest()
+        }
+        .write(folder.path())
+        .unwrap();
         let refused = || Manifest::open(folder.path()).unwrap_err().to_string();
-        assert!(refused().contains("pipeline.yaml is missing"), "{}", refused());
-        for (text, words) in [("abcd", "has 4 bytes, 3 were written"), ("abd", "its checksum is another")] {
+        assert!(
+            refused().contains("pipeline.yaml is missing"),
+            "{}",
+            refused()
+        );
+        for (text, words) in [
+            ("abcd", "has 4 bytes, 3 were written"),
+            ("abd", "its checksum is another"),
+        ] {
             std::fs::write(folder.path().join(CONFIGURATION), text).unwrap();
             assert!(refused().contains(words), "{}", refused());
         }

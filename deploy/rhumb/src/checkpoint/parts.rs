@@ -35,7 +35,14 @@ impl PartsFile {
         let failed = || format!("cannot make {}", path.display());
         std::fs::create_dir_all(folder.join(stage)).with_context(failed)?;
         let file = BufWriter::new(File::create(&path).with_context(failed)?);
-        Ok(PartsFile { path, name, file, hash: Sha256::new(), bytes: 0, parts: 0 })
+        Ok(PartsFile {
+            path,
+            name,
+            file,
+            hash: Sha256::new(),
+            bytes: 0,
+            parts: 0,
+        })
     }
 
     /// Appends a part.
@@ -45,7 +52,9 @@ impl PartsFile {
     pub(crate) fn push(&mut self, part: &[u8]) -> anyhow::Result<()> {
         let length = u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes();
         for bytes in [length.as_slice(), part] {
-            self.file.write_all(bytes).with_context(|| format!("cannot write {}", self.path.display()))?;
+            self.file
+                .write_all(bytes)
+                .with_context(|| format!("cannot write {}", self.path.display()))?;
             self.hash.update(bytes);
             self.bytes += bytes.len() as u64;
         }
@@ -58,11 +67,26 @@ impl PartsFile {
     /// # Errors
     /// They cannot be written.
     pub(crate) fn finish(self, of: SavedPartition) -> anyhow::Result<SavedFile> {
-        let PartsFile { path, name, file, hash, bytes, .. } = self;
+        let PartsFile {
+            path,
+            name,
+            file,
+            hash,
+            bytes,
+            ..
+        } = self;
         let failed = || format!("cannot write {}", path.display());
-        let file = file.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(failed)?;
+        let file = file
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)
+            .with_context(failed)?;
         file.sync_all().with_context(failed)?;
-        Ok(SavedFile { path: name, bytes, sha256: hex(&hash.finalize()), of: Some(of) })
+        Ok(SavedFile {
+            path: name,
+            bytes,
+            sha256: hex(&hash.finalize()),
+            of: Some(of),
+        })
     }
 }
 
@@ -79,7 +103,10 @@ impl PartsReader {
     /// It cannot be read.
     pub(crate) fn open(path: &Path) -> anyhow::Result<PartsReader> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(PartsReader { path: path.to_owned(), file: BufReader::new(file) })
+        Ok(PartsReader {
+            path: path.to_owned(),
+            file: BufReader::new(file),
+        })
     }
 
     /// The next part; none after the last.
@@ -116,15 +143,31 @@ mod tests {
         for part in [b"one".as_slice(), b"", b"three"] {
             file.push(part).unwrap();
         }
-        let saved = file.finish(SavedPartition { stage: "dedup".into(), partition: 7, version: 1 }).unwrap();
-        assert_eq!((saved.path.as_str(), saved.bytes), ("dedup/00007.parts", 20));
+        let saved = file
+            .finish(SavedPartition {
+                stage: "dedup".into(),
+                partition: 7,
+                version: 1,
+            })
+            .unwrap();
+        assert_eq!(
+            (saved.path.as_str(), saved.bytes),
+            ("dedup/00007.parts", 20)
+        );
         let path = folder.path().join(&saved.path);
-        assert_eq!(saved.sha256, hex(&Sha256::digest(std::fs::read(&path).unwrap())));
+        assert_eq!(
+            saved.sha256,
+            hex(&Sha256::digest(std::fs::read(&path).unwrap()))
+        );
         let mut reader = PartsReader::open(&path).unwrap();
         let parts: Vec<Bytes> = std::iter::from_fn(|| reader.next().unwrap()).collect();
         assert_eq!(parts, [b"one".as_slice(), b"", b"three"]);
         std::fs::write(&path, [255; 8]).unwrap();
-        let error = PartsReader::open(&path).unwrap().next().unwrap_err().to_string();
+        let error = PartsReader::open(&path)
+            .unwrap()
+            .next()
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("has no parts"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! `rhumb adopt`: brings the partitions of a machine that died to the instances that live.
 //!
-//! In: the data directory of that machine, the table of owners, the leases. Out: its instances of dedup and scheduler, run
-//! here until they have given all away. Invariant: the table changes only when they run: a folder that they refuse, such as
-//! one of another crawl, changes nothing.
+//! In: the data directory of that machine, the table of owners, the leases. Out: its instances of
+//! dedup and scheduler, run here until they have given all away. Invariant: the table changes only
+//! when they run: a folder that they refuse, such as one of another crawl, changes nothing.
 
 use super::arguments::{BadArguments, Which};
 use crate::binaries;
@@ -27,10 +27,13 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Brings the partitions of a machine that died to the instances that live
 ///
-/// DIR is the data directory of that machine: a copy of it, or its disk. Its instances of dedup and scheduler are run here
-/// until they have given all their partitions away; then DIR may be deleted. Interrupted, the command can be repeated.
+/// DIR is the data directory of that machine: a copy of it, or its disk. Its instances of dedup and
+/// scheduler are run here until they have given all their partitions away; then DIR may be deleted.
+/// Interrupted, the command can be repeated.
 #[derive(Args)]
-#[command(after_help = "Example:\n  rhumb adopt /mnt/disk-of-the-other-machine/rhumb-data --data mycrawl")]
+#[command(
+    after_help = "Example:\n  rhumb adopt /mnt/disk-of-the-other-machine/rhumb-data --data mycrawl"
+)]
 pub(super) struct Adopt {
     /// Data directory of the machine that died
     #[arg(value_name = "DIR")]
@@ -51,14 +54,23 @@ impl Adopt {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let layers = self.which.layers();
         let running = handle::find(&layers).await?;
-        let dir = std::fs::canonicalize(&self.dir)
-            .map_err(|error| BadArguments(format!("{} cannot be read: {error}", self.dir.display())))?;
+        let dir = std::fs::canonicalize(&self.dir).map_err(|error| {
+            BadArguments(format!("{} cannot be read: {error}", self.dir.display()))
+        })?;
         if std::fs::canonicalize(&running.pipeline.data).is_ok_and(|own| own == dir) {
-            let message = format!("{} is the data directory of the running crawl itself", dir.display());
+            let message = format!(
+                "{} is the data directory of the running crawl itself",
+                dir.display()
+            );
             return Err(BadArguments(message).into());
         }
         let buckets = ensure_buckets(&running.bus, &running.pipeline).await?;
-        let adoption = Adoption { names: find(&dir, &buckets).await?, running, buckets, dir };
+        let adoption = Adoption {
+            names: find(&dir, &buckets).await?,
+            running,
+            buckets,
+            dir,
+        };
         for name in &adoption.names {
             adoption.is_dead(name).await?;
         }
@@ -90,19 +102,31 @@ struct Adoption {
     dir: PathBuf,
 }
 
-/// The instances that have a folder in `dir` and partitions by the table, or something that they had not passed on.
+/// The instances that have a folder in `dir` and partitions by the table, or something that they
+/// had not passed on.
 async fn find(dir: &Path, buckets: &Buckets) -> anyhow::Result<Vec<Name>> {
     let mut found = Vec::new();
-    for stage in STAGES.iter().filter(|row| row.has_state).map(|row| row.name) {
-        let folders = std::fs::read_dir(dir.join(stage)).into_iter().flatten().flatten();
-        let mut instances: Vec<u16> = folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok()).collect();
+    for stage in STAGES
+        .iter()
+        .filter(|row| row.has_state)
+        .map(|row| row.name)
+    {
+        let folders = std::fs::read_dir(dir.join(stage))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut instances: Vec<u16> = folders
+            .filter_map(|folder| folder.file_name().to_str()?.parse().ok())
+            .collect();
         instances.sort_unstable();
         if instances.is_empty() {
             continue;
         }
         let owners = owners(buckets, stage).await?;
         for instance in instances {
-            if left(&owners, instance) > 0 || buckets.register.state(stage, instance).await?.is_some() {
+            if left(&owners, instance) > 0
+                || buckets.register.state(stage, instance).await?.is_some()
+            {
                 found.push((stage.to_owned(), instance));
             }
         }
@@ -112,7 +136,9 @@ async fn find(dir: &Path, buckets: &Buckets) -> anyhow::Result<Vec<Name>> {
     }
     if found.is_empty() {
         let dir = dir.display();
-        let message = format!("nothing to adopt in {dir}: no instance of dedup or scheduler there has partitions");
+        let message = format!(
+            "nothing to adopt in {dir}: no instance of dedup or scheduler there has partitions"
+        );
         return Err(BadArguments(message).into());
     }
     Ok(found)
@@ -124,19 +150,25 @@ fn check_receivers(stage: &str, owners: &Owners, found: &[Name]) -> Result<(), B
     match owners.receivers().iter().any(stays) {
         true => Ok(()),
         false => Err(BadArguments(format!(
-            "no other instance is to have the partitions of {stage}: ask for one first (rhumb scale {stage}=N)"
+            "no other instance is to have the partitions of {stage}: ask for one first (rhumb \
+             scale {stage}=N)"
         ))),
     }
 }
 
 /// How many partitions an instance has or is to take.
 fn left(owners: &Owners, instance: u16) -> usize {
-    owners.all().filter(|(_, of)| of.owner == instance || of.comes_to(instance)).count()
+    owners
+        .all()
+        .filter(|(_, of)| of.owner == instance || of.comes_to(instance))
+        .count()
 }
 
 async fn owners(buckets: &Buckets, stage: &str) -> anyhow::Result<Owners> {
     let found = buckets.owners.read(stage).await?;
-    Ok(found.with_context(|| format!("the broker knows no owners of {stage}"))?.owners)
+    Ok(found
+        .with_context(|| format!("the broker knows no owners of {stage}"))?
+        .owners)
 }
 
 impl Adoption {
@@ -162,7 +194,12 @@ impl Adoption {
 
     /// Starts the instances.
     async fn launch(&self, configuration: &str) -> anyhow::Result<Processes> {
-        let (identity, _) = self.buckets.register.read().await?.context("the broker holds no crawl of this name")?;
+        let (identity, _) = self
+            .buckets
+            .register
+            .read()
+            .await?
+            .context("the broker holds no crawl of this name")?;
         let config = self.dir.join(CONFIGURATION);
         whole_file::replace(&config, configuration.as_bytes())
             .with_context(|| format!("cannot write {}", config.display()))?;
@@ -196,7 +233,12 @@ impl Adoption {
         }
         for (stage, instances) in self.by_stage() {
             let change = |owners: &mut Owners| {
-                let without = owners.without.union(&instances).copied().filter(|of| *of < owners.wanted).collect();
+                let without = owners
+                    .without
+                    .union(&instances)
+                    .copied()
+                    .filter(|of| *of < owners.wanted)
+                    .collect();
                 owners.want(owners.wanted, &without)
             };
             self.buckets.owners.change(&stage, change).await?;
@@ -209,7 +251,9 @@ impl Adoption {
                 let left = left(&owners(&self.buckets, stage).await?, *instance);
                 total += left;
                 if say_at <= Instant::now() && left > 0 {
-                    line(format_args!("{stage}.{instance}: {left} partitions are left"));
+                    line(format_args!(
+                        "{stage}.{instance}: {left} partitions are left"
+                    ));
                 }
             }
             if total == 0 {
@@ -225,7 +269,11 @@ impl Adoption {
     /// Says whether all are so far that they have found their state to be right.
     async fn all_run(&self) -> anyhow::Result<bool> {
         let asked = ask_all::<ProcessStatus>(&self.running.bus, &ControlRequest::Status, None);
-        let there: BTreeSet<Name> = asked.await?.into_iter().map(|process| (process.stage, process.instance)).collect();
+        let there: BTreeSet<Name> = asked
+            .await?
+            .into_iter()
+            .map(|process| (process.stage, process.instance))
+            .collect();
         Ok(self.names.iter().all(|name| there.contains(name)))
     }
 
@@ -233,11 +281,16 @@ impl Adoption {
     async fn check_empty(&self) -> anyhow::Result<()> {
         let dir = self.dir.display();
         for (stage, instance) in &self.names {
-            let is_noted = self.buckets.register.state(stage, *instance).await?.is_some();
+            let is_noted = self
+                .buckets
+                .register
+                .state(stage, *instance)
+                .await?
+                .is_some();
             anyhow::ensure!(
                 !is_noted,
-                "{stage}.{instance} has no partitions any more, and ended before all that it had to pass on was stored: repeat \
-                 the command ({dir}/logs says why)"
+                "{stage}.{instance} has no partitions any more, and ended before all that it had \
+                 to pass on was stored: repeat the command ({dir}/logs says why)"
             );
             line(format_args!("{stage}.{instance} has given all away"));
         }

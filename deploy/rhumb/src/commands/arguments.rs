@@ -13,7 +13,8 @@ pub(super) struct BadArguments(pub(super) String);
 /// Which crawl, and with which configuration.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Which {
-    /// The configuration; may hold only the keys it changes [default: pipeline.yaml, if there is one]
+    /// The configuration; may hold only the keys it changes [default: pipeline.yaml, if there is
+    /// one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Overrides a key of the configuration; VALUE is YAML. Repeatable
@@ -27,7 +28,10 @@ pub(super) struct Which {
 impl Which {
     /// The same, of the crawl in this data directory, if one is named.
     pub(super) fn at(self, data: Option<PathBuf>) -> Which {
-        Which { data: data.or(self.data), ..self }
+        Which {
+            data: data.or(self.data),
+            ..self
+        }
     }
 
     /// The layers of the configuration that the arguments name.
@@ -36,7 +40,10 @@ impl Which {
         if let Some(data) = &self.data {
             set.push(assignment("data", &data.display().to_string()));
         }
-        Layers { file: self.config.clone(), set }
+        Layers {
+            file: self.config.clone(),
+            set,
+        }
     }
 }
 
@@ -52,20 +59,25 @@ pub(super) enum Format {
 /// # Errors
 /// A key differs ([`BadArguments`]), or the configuration that the crawl keeps is damaged.
 pub(super) fn check_fixed(pipeline: &Pipeline) -> anyhow::Result<()> {
-    let Some(kept) = kept(&pipeline.data)? else { return Ok(()) };
+    let Some(kept) = kept(&pipeline.data)? else {
+        return Ok(());
+    };
     let fixed = |pipeline: &Pipeline| {
         [
             ("crawl", pipeline.crawl.clone()),
             ("partitions", pipeline.partitions.to_string()),
-            ("ownership_lease", humantime::format_duration(pipeline.ownership_lease).to_string()),
+            (
+                "ownership_lease",
+                humantime::format_duration(pipeline.ownership_lease).to_string(),
+            ),
         ]
     };
     for ((key, is), (_, was)) in fixed(pipeline).into_iter().zip(fixed(&kept)) {
         if is != was {
             let data = pipeline.data.display();
             return Err(BadArguments(format!(
-                "configuration key {key} = {is}: the crawl in {data} has {was}, which is fixed for its life; set it \
-                 back, or take another data directory"
+                "configuration key {key} = {is}: the crawl in {data} has {was}, which is fixed for \
+                 its life; set it back, or take another data directory"
             ))
             .into());
         }

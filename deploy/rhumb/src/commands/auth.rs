@@ -10,7 +10,8 @@ use rhumb_wire::topology::User;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Writes the broker's users: a key for each stage and role, and the configuration that says what each may do
+/// Writes the broker's users: a key for each stage and role, and the configuration that says what
+/// each may do
 #[derive(Args)]
 #[command(
     after_help = "Writes DIR/<user>.nk, a seed that only its user should have, and DIR/users.conf, which nats-server \
@@ -32,7 +33,8 @@ pub(super) struct Auth {
     /// Make a new key for this user. Repeatable
     #[arg(long, value_name = "USER")]
     rotate: Vec<String>,
-    /// Put the users into an account of this name, with JetStream, rather than at the top of the configuration
+    /// Put the users into an account of this name, with JetStream, rather than at the top of the
+    /// configuration
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
     /// One JSON object for each user: name, public key, file of the seed, rights
@@ -46,23 +48,56 @@ impl Auth {
     /// Writes the files and says what is in them.
     pub(super) fn run(self) -> anyhow::Result<()> {
         let pipeline = handle::local(&self.which.layers())?;
-        let rotate = self.rotate.iter().map(|name| user(name)).collect::<Result<Vec<User>, _>>()?;
+        let rotate = self
+            .rotate
+            .iter()
+            .map(|name| user(name))
+            .collect::<Result<Vec<User>, _>>()?;
         if let Some(name) = &self.account {
             check_account(name)?;
         }
         users::folder(&self.out)?;
-        let member = |user: User| users::member(&self.out, user, rotate.contains(&user), rights::of(user, &pipeline));
-        let members = User::ALL.into_iter().map(member).collect::<anyhow::Result<Vec<Member>>>()?;
-        let file = users::write(&self.out, &pipeline.crawl, self.account.as_deref(), &members)?;
+        let member = |user: User| {
+            users::member(
+                &self.out,
+                user,
+                rotate.contains(&user),
+                rights::of(user, &pipeline),
+            )
+        };
+        let members = User::ALL
+            .into_iter()
+            .map(member)
+            .collect::<anyhow::Result<Vec<Member>>>()?;
+        let file = users::write(
+            &self.out,
+            &pipeline.crawl,
+            self.account.as_deref(),
+            &members,
+        )?;
         if self.json {
             members.iter().for_each(|member| line(in_json(member)));
             return Ok(());
         }
-        for Member { user, nkey, file, is_new, .. } in &members {
+        for Member {
+            user,
+            nkey,
+            file,
+            is_new,
+            ..
+        } in &members
+        {
             let news = if *is_new { "  new" } else { "" };
-            line(format_args!("{:14} {nkey}  {}{news}", user.name(), file.display()));
+            line(format_args!(
+                "{:14} {nkey}  {}{news}",
+                user.name(),
+                file.display()
+            ));
         }
-        line(format_args!("what each may do is in {}: include it in nats-server's configuration", file.display()));
+        line(format_args!(
+            "what each may do is in {}: include it in nats-server's configuration",
+            file.display()
+        ));
         Ok(())
     }
 }
@@ -77,15 +112,31 @@ fn user(name: &str) -> Result<User, BadArguments> {
 /// An account's name stands in the broker's configuration as it is.
 fn check_account(name: &str) -> Result<(), BadArguments> {
     let is_good = name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if is_good {
         return Ok(());
     }
-    Err(BadArguments(format!("--account '{name}': accepted are a letter and then letters, digits, - and _")))
+    Err(BadArguments(format!(
+        "--account '{name}': accepted are a letter and then letters, digits, - and _"
+    )))
 }
 
-fn in_json(Member { user, nkey, file, is_new, rights }: &Member) -> String {
-    let Rights { publish, subscribe, answers } = rights;
+fn in_json(
+    Member {
+        user,
+        nkey,
+        file,
+        is_new,
+        rights,
+    }: &Member,
+) -> String {
+    let Rights {
+        publish,
+        subscribe,
+        answers,
+    } = rights;
     json!({
         "user": user.name(),
         "nkey": nkey,

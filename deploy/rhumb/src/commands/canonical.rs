@@ -9,7 +9,8 @@ use rhumb_partition::Directory;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Canonical form, SURT, fingerprint and partition of a URL; exit 1 with the reason when it is not crawlable
+/// Canonical form, SURT, fingerprint and partition of a URL; exit 1 with the reason when it is not
+/// crawlable
 #[derive(Args)]
 pub(super) struct Canonical {
     /// The URL
@@ -39,12 +40,16 @@ impl Canonical {
             Ok(running) => directory(&running).await,
             Err(_) => Directory::new(pipeline.partitions),
         };
-        let partition = directory.partition_of(rhumb_url::host_hash(rhumb_url::host_of(&canonical)));
+        let partition =
+            directory.partition_of(rhumb_url::host_hash(rhumb_url::host_of(&canonical)));
         if self.json {
-            line(json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition }));
+            line(
+                json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition }),
+            );
         } else {
             line(format_args!(
-                "canonical    {canonical}\nsurt         {surt}\nfingerprint  {fingerprint}\npartition    {partition}"
+                "canonical    {canonical}\nsurt         {surt}\nfingerprint  \
+                 {fingerprint}\npartition    {partition}"
             ));
         }
         Ok(ExitCode::SUCCESS)

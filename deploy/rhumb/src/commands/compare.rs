@@ -11,7 +11,8 @@ use std::process::ExitCode;
 /// Something differs.
 const EXIT_DIFFERENT: u8 = 1;
 
-/// Lists URLs that only one of two finished crawls found, and those whose outcomes, statuses or titles differ
+/// Lists URLs that only one of two finished crawls found, and those whose outcomes, statuses or
+/// titles differ
 #[derive(Args)]
 #[command(
     after_help = "Reads what the archivers of the crawls wrote down (crawl.jsonl): both need stages.archiver.replicas=1. Where a
@@ -40,16 +41,23 @@ pub(super) struct Compare {
 impl Compare {
     /// Compares.
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
-        let log = |dir: &PathBuf| CrawlLog::find(dir).map_err(|error| BadArguments(error.to_string()));
-        let (a, b) = (log(&self.a)?, log(&self.b)?);
+        let log =
+            |dir: &PathBuf| CrawlLog::find(dir).map_err(|error| BadArguments(error.to_string()));
+        let a = log(&self.a)?;
+        let b = log(&self.b)?;
         // Exit code 1 says that they differ.
-        let comparison = Comparison::of(&a, &b, self.limit).map_err(|error| BadArguments(format!("{error:#}")))?;
+        let comparison = Comparison::of(&a, &b, self.limit)
+            .map_err(|error| BadArguments(format!("{error:#}")))?;
         if self.json {
             line(format_args!("{}", serde_json::to_string(&comparison)?));
         } else {
             print(&comparison);
         }
-        Ok(if comparison.is_equal() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DIFFERENT) })
+        Ok(if comparison.is_equal() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(EXIT_DIFFERENT)
+        })
     }
 }
 
@@ -63,13 +71,26 @@ fn print(comparison: &Comparison) {
             (None, None) => {}
         }
     }
-    let Comparison { urls_a, urls_b, only_a, only_b, outcomes, statuses, titles, differing, differences } = comparison;
+    let Comparison {
+        urls_a,
+        urls_b,
+        only_a,
+        only_b,
+        outcomes,
+        statuses,
+        titles,
+        differing,
+        differences,
+    } = comparison;
     if *differing > differences.len() as u64 {
-        line(format_args!("{} of {differing} URLs that differ are named; --limit N names more", differences.len()));
+        line(format_args!(
+            "{} of {differing} URLs that differ are named; --limit N names more",
+            differences.len()
+        ));
     }
     line(format_args!(
-        "A has {urls_a} URLs, B has {urls_b}; only in A {only_a}, only in B {only_b}, other outcome {outcomes}, other \
-         status {statuses}, other title {titles}"
+        "A has {urls_a} URLs, B has {urls_b}; only in A {only_a}, only in B {only_b}, other \
+         outcome {outcomes}, other status {statuses}, other title {titles}"
     ));
 }
 

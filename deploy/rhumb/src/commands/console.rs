@@ -10,11 +10,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Serves a page that shows a running crawl: the dataflow, curves, messages, servers, the story of a URL
+/// Serves a page that shows a running crawl: the dataflow, curves, messages, servers, the story of
+/// a URL
 ///
-/// The page may be opened before the crawl begins, and stays when it ends. It changes nothing, unless --allow-actions lets whoever
-/// has the token scale, pause, drop and inject. Beyond loopback, and with --token-file, every look needs the token, and nothing is
-/// encrypted: put a proxy with TLS before it.
+/// The page may be opened before the crawl begins, and stays when it ends. It changes nothing,
+/// unless --allow-actions lets whoever has the token scale, pause, drop and inject. Beyond
+/// loopback, and with --token-file, every look needs the token, and nothing is encrypted: put a
+/// proxy with TLS before it.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rhumb console --data rhumb-data
@@ -40,7 +42,8 @@ pub(super) struct Hands {
     /// Let whoever has the token scale, pause, drop and inject
     #[arg(long)]
     allow_actions: bool,
-    /// File that holds the token, a line; then every look needs it [default: a new token at each start]
+    /// File that holds the token, a line; then every look needs it [default: a new token at each
+    /// start]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -61,7 +64,8 @@ impl ConsoleCommand {
         let layers = self.which.layers();
         // What is wrong with the configuration is said at once.
         rhumb_node::log::begin(&handle::local(&layers)?.log, handle::PROGRAM);
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
         begin(self.listen, self.hands, layers)?;
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -78,14 +82,18 @@ impl OwnConsole {
     /// The address cannot be listened on, or the arguments make no sense.
     pub(super) fn begin(self, pipeline: &Pipeline) -> anyhow::Result<()> {
         match self.console {
-            // The crawl of this data directory, whatever else a configuration in the current directory names.
+            // The crawl of this data directory, whatever else a configuration in the current
+            // directory names.
             Some(listen) => {
                 let data = handle::assignment("data", &pipeline.data.display().to_string());
                 let set = vec![data, handle::assignment("broker.url", "")];
                 begin(listen, self.hands, Layers { file: None, set })
             }
             None if self.hands.allow_actions || self.hands.token_file.is_some() => {
-                Err(BadArguments("--allow-actions and --token-file are for a console: add --console".to_owned()).into())
+                Err(BadArguments(
+                    "--allow-actions and --token-file are for a console: add --console".to_owned(),
+                )
+                .into())
             }
             None => Ok(()),
         }
@@ -103,11 +111,14 @@ fn begin(listen: SocketAddr, hands: Hands, layers: Layers) -> anyhow::Result<()>
 /// The token in a file.
 fn token(path: &Path) -> Result<String, BadArguments> {
     let bad = |what: String| BadArguments(format!("--token-file {}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| bad(format!("cannot be read: {error}")))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| bad(format!("cannot be read: {error}")))?;
     let token = text.trim();
     match token.len() >= TOKEN_MIN && token.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(token.to_owned()),
-        false => Err(bad(format!("a token has {TOKEN_MIN} characters or more, without spaces"))),
+        false => Err(bad(format!(
+            "a token has {TOKEN_MIN} characters or more, without spaces"
+        ))),
     }
 }
 

@@ -1,4 +1,5 @@
-//! `rhumb dead`: the messages that stages put aside, corrupt ones and those that processes died of, and their replay.
+//! `rhumb dead`: the messages that stages put aside, corrupt ones and those that processes died of,
+//! and their replay.
 
 use super::arguments::Which;
 use crate::handle::{self, Running};
@@ -28,7 +29,8 @@ pub(super) struct Dead {
 }
 
 impl Dead {
-    /// Lists the dead letters, one a line. With `replay`, publishes each to the subject it came from and deletes it.
+    /// Lists the dead letters, one a line. With `replay`, publishes each to the subject it came
+    /// from and deletes it.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let running = handle::find(&self.which.layers()).await?;
         let bus = &running.bus;
@@ -46,16 +48,26 @@ impl Dead {
                 ..Default::default()
             })
             .await?;
-        let mut letters = consumer.fetch().max_messages(usize::try_from(count)?).messages().await?;
+        let mut letters = consumer
+            .fetch()
+            .max_messages(usize::try_from(count)?)
+            .messages()
+            .await?;
         while let Some(letter) = letters.next().await {
-            let letter = letter.map_err(|error| anyhow::anyhow!("cannot read the dead letters: {error}"))?;
-            let sequence = letter.info().map_err(|error| anyhow::anyhow!("{error}"))?.stream_sequence;
+            let letter =
+                letter.map_err(|error| anyhow::anyhow!("cannot read the dead letters: {error}"))?;
+            let sequence = letter
+                .info()
+                .map_err(|error| anyhow::anyhow!("{error}"))?
+                .stream_sequence;
             let subject = header(&letter, "Rhumb-Subject");
             self.print(&letter, sequence, &subject);
             if self.replay && !subject.is_empty() {
                 send_again(&running, sequence, subject.clone(), letter.payload.clone())
                     .await
-                    .with_context(|| format!("dead letter {sequence} could not be replayed to {subject}"))?;
+                    .with_context(|| {
+                        format!("dead letter {sequence} could not be replayed to {subject}")
+                    })?;
                 stream.delete_message(sequence).await?;
             }
         }
@@ -63,28 +75,47 @@ impl Dead {
     }
 
     fn print(&self, letter: &Message, sequence: u64, subject: &str) {
-        let (reason, bytes) = (header(letter, "Rhumb-Reason"), letter.payload.len());
+        let reason = header(letter, "Rhumb-Reason");
+        let bytes = letter.payload.len();
         if self.json {
-            line(json!({ "sequence": sequence, "subject": subject, "reason": reason, "bytes": bytes }));
+            line(
+                json!({ "sequence": sequence, "subject": subject, "reason": reason, "bytes": bytes }),
+            );
         } else {
-            line(format_args!("{sequence}  {subject}  {bytes} bytes  {reason}"));
+            line(format_args!(
+                "{sequence}  {subject}  {bytes} bytes  {reason}"
+            ));
         }
     }
 }
 
 /// The header of a letter; empty when it has none of this name.
 fn header(letter: &Message, name: &str) -> String {
-    letter.headers.as_ref().and_then(|headers| headers.get(name)).map(ToString::to_string).unwrap_or_default()
+    letter
+        .headers
+        .as_ref()
+        .and_then(|headers| headers.get(name))
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }
 
-/// Publishes a letter to where it came from: to a stream, which confirms it, or to whoever listens now.
-async fn send_again(running: &Running, sequence: u64, subject: String, payload: Bytes) -> anyhow::Result<()> {
+/// Publishes a letter to where it came from: to a stream, which confirms it, or to whoever listens
+/// now.
+async fn send_again(
+    running: &Running,
+    sequence: u64,
+    subject: String,
+    payload: Bytes,
+) -> anyhow::Result<()> {
     let bus = &running.bus;
     let edge = bus.subjects.edge_of(&subject);
     if edge.is_some_and(|edge| running.pipeline.edges.stream(edge).is_some()) {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", format!("replay-{sequence}").as_str());
-        bus.jetstream.publish_with_headers(subject, headers, payload).await?.await?;
+        bus.jetstream
+            .publish_with_headers(subject, headers, payload)
+            .await?
+            .await?;
     } else {
         bus.client.publish(subject, payload).await?;
         bus.client.flush().await?;

@@ -1,4 +1,5 @@
-//! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
+//! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data
+//! directory is touched.
 
 use super::arguments::Which;
 use crate::broker::TOKEN;
@@ -57,8 +58,9 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Deletes a stopped crawl: its streams, buckets and state
 #[derive(Args)]
 #[command(
-    after_help = "Asks first on a terminal. Refuses (exit code 1) while the crawl runs, here or elsewhere on its broker, and \
-says who runs it.\n\nExample:\n  rhumb delete --data rhumb-data --yes"
+    after_help = "Asks first on a terminal. Refuses (exit code 1) while the crawl runs, here or \
+                  elsewhere on its broker, and says who runs it.\n\nExample:\n  rhumb delete \
+                  --data rhumb-data --yes"
 )]
 pub(super) struct Delete {
     /// Do not ask
@@ -83,7 +85,11 @@ impl Delete {
 }
 
 fn confirmed(pipeline: &Pipeline) -> anyhow::Result<bool> {
-    eprint!("Delete the crawl '{}' in {}, with all that it knows? [y/N] ", pipeline.crawl, pipeline.data.display());
+    eprint!(
+        "Delete the crawl '{}' in {}, with all that it knows? [y/N] ",
+        pipeline.crawl,
+        pipeline.data.display()
+    );
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "yes"))
@@ -95,10 +101,19 @@ fn confirmed(pipeline: &Pipeline) -> anyhow::Result<bool> {
 /// The crawl runs, or there is none; its broker does not answer; a file cannot be removed.
 async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
     let data = &pipeline.data;
-    let _lock = if data.exists() { Some(lock(&data.join(LOCK)).await?) } else { None };
+    let _lock = if data.exists() {
+        Some(lock(&data.join(LOCK)).await?)
+    } else {
+        None
+    };
     let stages = pipeline.stages.common();
-    let holds_state = data.join(KEPT).exists() || stages.iter().any(|(stage, _)| data.join(stage).exists());
-    anyhow::ensure!(holds_state || !pipeline.broker.url.is_empty(), "there is no crawl in {}", data.display());
+    let holds_state =
+        data.join(KEPT).exists() || stages.iter().any(|(stage, _)| data.join(stage).exists());
+    anyhow::ensure!(
+        holds_state || !pipeline.broker.url.is_empty(),
+        "there is no crawl in {}",
+        data.display()
+    );
     if !pipeline.broker.url.is_empty() {
         delete_from_broker(pipeline).await?;
     }
@@ -109,7 +124,11 @@ async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
         let name = entry.file_name().to_string_lossy().into_owned();
         // What the broker's log was before it began anew has the time behind its name.
         let time = name.strip_prefix("broker.log.").unwrap_or_default();
-        if !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        if !time.is_empty()
+            && time
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.')
+        {
             remove(&entry.path())?;
         }
     }
@@ -120,25 +139,43 @@ async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
 
 /// Deletes what the operator's broker has of the crawl, while nobody can run it there.
 async fn delete_from_broker(pipeline: &Pipeline) -> anyhow::Result<()> {
-    let silent = || format!("the broker at {} does not answer", shown(&pipeline.broker.url));
+    let silent = || {
+        format!(
+            "the broker at {} does not answer",
+            shown(&pipeline.broker.url)
+        )
+    };
     let bus = Bus::connect_within(BROKER_TIMEOUT, &pipeline.broker.url, pipeline, "rhumb").await?;
     let _lease = take_over(&bus, pipeline).await?;
-    tokio::time::timeout(BROKER_TIMEOUT, delete_streams(&bus, pipeline)).await.with_context(silent)?
+    tokio::time::timeout(BROKER_TIMEOUT, delete_streams(&bus, pipeline))
+        .await
+        .with_context(silent)?
 }
 
-/// Takes the lease of the crawl's supervisor, and makes sure that no process holds one of its partitions. None when
-/// there are no leases: then nothing runs. Those of processes that have died are waited for.
+/// Takes the lease of the crawl's supervisor, and makes sure that no process holds one of its
+/// partitions. None when there are no leases: then nothing runs. Those of processes that have died
+/// are waited for.
 ///
 /// # Errors
 /// The crawl runs.
 async fn take_over(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<Ownership>> {
-    let Ok(leases) = bus.jetstream.get_key_value(bus.subjects.bucket(LEASES)).await else { return Ok(None) };
-    let (lasts, life) = (leases.stream.cached_info().config.max_age, new_life(SUPERVISOR));
-    let (before, end) = (holders(&leases).await?, Instant::now() + lasts * 3 / 2);
+    let Ok(leases) = bus
+        .jetstream
+        .get_key_value(bus.subjects.bucket(LEASES))
+        .await
+    else {
+        return Ok(None);
+    };
+    let lasts = leases.stream.cached_info().config.max_age;
+    let life = new_life(SUPERVISOR);
+    let before = holders(&leases).await?;
+    let end = Instant::now() + lasts * 3 / 2;
     let mut own = None;
     loop {
         if own.is_none() {
-            own = Ownership::try_take(leases.clone(), SUPERVISOR, 0, life, lasts).await.ok();
+            own = Ownership::try_take(leases.clone(), SUPERVISOR, 0, life, lasts)
+                .await
+                .ok();
         }
         let mut others = holders(&leases).await?;
         if let Some(own) = &own {
@@ -149,7 +186,10 @@ async fn take_over(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<Owne
         }
         // Who has just renewed a lease lives.
         let is_late = Instant::now() >= end;
-        if let Some((key, holder)) = others.iter().find(|(key, holder)| is_late || before.get(*key) != Some(*holder)) {
+        if let Some((key, holder)) = others
+            .iter()
+            .find(|(key, holder)| is_late || before.get(*key) != Some(*holder))
+        {
             if let Some(own) = own {
                 own.release().await;
             }
@@ -175,11 +215,20 @@ async fn delete_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
         Some(identity) => marked_streams(bus, &identity.mark.id).await?,
         None => Vec::new(),
     };
-    let of_pipeline = pipeline.edges.streams().into_iter().map(|(key, _)| bus.subjects.stream(key));
-    let streams: BTreeSet<String> = of_pipeline.chain(marked.into_iter().map(|config| config.name)).collect();
+    let of_pipeline = pipeline
+        .edges
+        .streams()
+        .into_iter()
+        .map(|(key, _)| bus.subjects.stream(key));
+    let streams: BTreeSet<String> = of_pipeline
+        .chain(marked.into_iter().map(|config| config.name))
+        .collect();
     for stream in streams {
         if bus.jetstream.get_stream(&stream).await.is_ok() {
-            bus.jetstream.delete_stream(&stream).await.with_context(|| format!("cannot delete stream {stream}"))?;
+            bus.jetstream
+                .delete_stream(&stream)
+                .await
+                .with_context(|| format!("cannot delete stream {stream}"))?;
         }
     }
     // The leases last: until then nobody else can take one.
@@ -187,14 +236,21 @@ async fn delete_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
     for name in others.into_iter().chain(leases) {
         let bucket = bus.subjects.bucket(name);
         if bus.jetstream.get_key_value(&bucket).await.is_ok() {
-            bus.jetstream.delete_key_value(&bucket).await.with_context(|| format!("cannot delete bucket {bucket}"))?;
+            bus.jetstream
+                .delete_key_value(&bucket)
+                .await
+                .with_context(|| format!("cannot delete bucket {bucket}"))?;
         }
     }
     Ok(())
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {
-    let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    let removed = if path.is_dir() {
+        std::fs::remove_dir_all(path)
+    } else {
+        std::fs::remove_file(path)
+    };
     match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", path.display()))

@@ -1,7 +1,8 @@
 //! `rhumb drop`: waiting URLs that an operator wants to be rid of end as `dropped`.
 //!
-//! What waits is counted first, by the schedulers, piece by piece. Then the order is written to the broker: each partition carries
-//! it out once, also when its scheduler is away now. An order about what waits is forgotten when all have.
+//! What waits is counted first, by the schedulers, piece by piece. Then the order is written to the
+//! broker: each partition carries it out once, also when its scheduler is away now. An order about
+//! what waits is forgotten when all have.
 
 mod carrying;
 mod counting;
@@ -20,8 +21,9 @@ use std::process::ExitCode;
 
 /// Ends URLs that wait, as dropped
 ///
-/// Counts first, and asks. What is in a job at that moment is dropped unless its request is under way. Each URL keeps one outcome:
-/// dropped, in crawl.jsonl as well. What was dropped does not come back.
+/// Counts first, and asks. What is in a job at that moment is dropped unless its request is under
+/// way. Each URL keeps one outcome: dropped, in crawl.jsonl as well. What was dropped does not come
+/// back.
 #[derive(Args)]
 #[command(
     after_help = "Where it cannot ask, it needs --yes; where that may be all that waits (99 of 100) or all that is found \
@@ -90,24 +92,41 @@ struct What {
 impl What {
     fn selection(&self) -> Result<Option<Selection>, BadArguments> {
         Ok(match self {
-            What { host: Some(host), .. } => Some(Selection::Host(canonical_host("--host", host)?)),
-            What { domain: Some(domain), .. } => Some(Selection::Domain(canonical_domain(domain)?)),
-            What { prefix: Some(prefix), .. } => {
+            What {
+                host: Some(host), ..
+            } => Some(Selection::Host(canonical_host("--host", host)?)),
+            What {
+                domain: Some(domain),
+                ..
+            } => Some(Selection::Domain(canonical_domain(domain)?)),
+            What {
+                prefix: Some(prefix),
+                ..
+            } => {
                 let prefix = prefix.to_ascii_lowercase();
-                let is_surt = ["http://(", "https://("].iter().any(|start| prefix.starts_with(start));
+                let is_surt = ["http://(", "https://("]
+                    .iter()
+                    .any(|start| prefix.starts_with(start));
                 if !is_surt {
                     return Err(BadArguments(format!(
-                        "--prefix {prefix}: this is no SURT of a URL, which begins as http://(org,example,www,)/path"
+                        "--prefix {prefix}: this is no SURT of a URL, which begins as \
+                         http://(org,example,www,)/path"
                     )));
                 }
                 Some(Selection::Prefix(prefix))
             }
-            What { r#match: Some(expression), .. } => {
+            What {
+                r#match: Some(expression),
+                ..
+            } => {
                 let what = Selection::Match(expression.clone());
-                what.selector().map_err(|error| BadArguments(format!("--match {expression}: {error}")))?;
+                what.selector()
+                    .map_err(|error| BadArguments(format!("--match {expression}: {error}")))?;
                 Some(what)
             }
-            What { topic: Some(topic), .. } => Some(Selection::Topic(topic.clone())),
+            What {
+                topic: Some(topic), ..
+            } => Some(Selection::Topic(topic.clone())),
             _ => None,
         })
     }
@@ -121,17 +140,39 @@ impl Drop {
         match (what, self.what.id) {
             _ if self.list => list(&running, self.json).await?,
             (_, Some(id)) => take_back(&running, &Named::Id(id), self.json).await?,
-            (Some(what), None) if self.take_back => take_back(&running, &Named::What(what), self.json).await?,
+            (Some(what), None) if self.take_back => {
+                take_back(&running, &Named::What(what), self.json).await?
+            }
             (Some(what), None) if self.count => {
-                Count::of(&running, &what).await?.tell(&running, &what, self.json).await?
+                Count::of(&running, &what)
+                    .await?
+                    .tell(&running, &what, self.json)
+                    .await?
             }
             (Some(what), None) => {
-                let Drop { and_later, yes, author, json: as_json, .. } = self;
-                let wanted = Wanted { what, and_later, yes, author: author.author(), as_json };
-                return Ok(if wanted.run(&running).await? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                let Drop {
+                    and_later,
+                    yes,
+                    author,
+                    json: as_json,
+                    ..
+                } = self;
+                let wanted = Wanted {
+                    what,
+                    and_later,
+                    yes,
+                    author: author.author(),
+                    as_json,
+                };
+                return Ok(if wanted.run(&running).await? {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                });
             }
             (None, None) => {
-                let missing = "which URLs? Name them by --host, --domain, --prefix, --match or --topic; or --list what is dropped";
+                let missing = "which URLs? Name them by --host, --domain, --prefix, --match or \
+                               --topic; or --list what is dropped";
                 return Err(BadArguments(missing.to_owned()).into());
             }
         }
@@ -166,7 +207,18 @@ mod tests {
             (&["--take-back", "--id", "7", "--host", "a.test"], false),
             (&["--take-back"], false),
             (&["--id", "7"], false),
-            (&["--host", "a.test", "--and-later", "--yes", "--yes", "--note", "why"], true),
+            (
+                &[
+                    "--host",
+                    "a.test",
+                    "--and-later",
+                    "--yes",
+                    "--yes",
+                    "--note",
+                    "why",
+                ],
+                true,
+            ),
         ] {
             let parsed = Cli::try_parse_from(["drop"].iter().chain(arguments));
             assert_eq!(parsed.is_ok(), is_good, "{arguments:?}");
@@ -175,10 +227,21 @@ mod tests {
 
     #[test]
     fn an_expression_that_is_none_or_too_large_is_refused_by_name() {
-        for (expression, why) in [("(", "no regular expression"), (r"(\w{1000}){1000}", "too large")] {
+        for (expression, why) in [
+            ("(", "no regular expression"),
+            (r"(\w{1000}){1000}", "too large"),
+        ] {
             let cli = Cli::try_parse_from(["drop", "--match", expression]).expect("arguments");
-            let error = cli.drop.what.selection().expect_err("a bad expression").to_string();
-            assert!(error.starts_with(&format!("--match {expression}: this ")) && error.contains(why), "{error}");
+            let error = cli
+                .drop
+                .what
+                .selection()
+                .expect_err("a bad expression")
+                .to_string();
+            assert!(
+                error.starts_with(&format!("--match {expression}: this ")) && error.contains(why),
+                "{error}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `rhumb export`: prints what passes on `urls.found` of a running crawl, for a later one. A passive look, like a tap
-//! (P8): an exporter that cannot keep up misses messages.
+//! `rhumb export`: prints what passes on `urls.found` of a running crawl, for a later one. A
+//! passive look, like a tap (P8): an exporter that cannot keep up misses messages.
 
 use super::arguments::Which;
 use crate::handle::{self, Running};
@@ -59,14 +59,19 @@ impl Export {
         match self {
             Export::FrequentUrls(FrequentUrls { entries, listen }) => {
                 let mut frequent = Frequent::new(entries);
-                listen.each(|found| found.urls.iter().for_each(|url| frequent.count(url))).await?;
+                listen
+                    .each(|found| found.urls.iter().for_each(|url| frequent.count(url)))
+                    .await?;
                 frequent.most().for_each(line);
                 Ok(())
             }
             Export::Links(Links { listen }) => {
                 let print = |found: FoundUrls| {
                     let source = host_of(&found.origin.page);
-                    found.urls.iter().for_each(|url| line(format_args!("{source}\t{url}")));
+                    found
+                        .urls
+                        .iter()
+                        .for_each(|url| line(format_args!("{source}\t{url}")));
                 };
                 listen.each(print).await
             }
@@ -76,12 +81,25 @@ impl Export {
 
 impl Listen {
     async fn each(&self, take: impl FnMut(FoundUrls)) -> anyhow::Result<()> {
-        each(&handle::find(&self.which.layers()).await?, self.at_most, take).await
+        each(
+            &handle::find(&self.which.layers()).await?,
+            self.at_most,
+            take,
+        )
+        .await
     }
 }
 
-async fn each(running: &Running, at_most: Option<Duration>, mut take: impl FnMut(FoundUrls)) -> anyhow::Result<()> {
-    let mut messages = subscribe(&running.bus.client, running.bus.subjects.all(Edge::UrlsFound)).await?;
+async fn each(
+    running: &Running,
+    at_most: Option<Duration>,
+    mut take: impl FnMut(FoundUrls),
+) -> anyhow::Result<()> {
+    let mut messages = subscribe(
+        &running.bus.client,
+        running.bus.subjects.all(Edge::UrlsFound),
+    )
+    .await?;
     let mut look = tokio::time::interval(LOOK_EVERY);
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut end = std::pin::pin!(tokio::time::sleep(at_most.unwrap_or(Duration::MAX)));
@@ -102,8 +120,9 @@ async fn each(running: &Running, at_most: Option<Duration>, mut take: impl FnMut
     }
 }
 
-/// Counts of URLs in bounded memory. When there are too many, those with the lowest counts are forgotten; a URL that
-/// comes anew begins with their count (Metwally, Agrawal and El Abbadi 2005, in batches).
+/// Counts of URLs in bounded memory. When there are too many, those with the lowest counts are
+/// forgotten; a URL that comes anew begins with their count (Metwally, Agrawal and El Abbadi 2005,
+/// in batches).
 struct Frequent {
     wanted: usize,
     counts: HashMap<String, u64>,
@@ -112,7 +131,11 @@ struct Frequent {
 
 impl Frequent {
     fn new(wanted: usize) -> Self {
-        Frequent { wanted: wanted.max(1), counts: HashMap::new(), floor: 0 }
+        Frequent {
+            wanted: wanted.max(1),
+            counts: HashMap::new(),
+            floor: 0,
+        }
     }
 
     fn count(&mut self, url: &str) {
@@ -152,6 +175,9 @@ mod tests {
             }
             assert!(frequent.counts.len() <= 2 * COUNTED_PER_WANTED);
         }
-        assert_eq!(frequent.most().collect::<Vec<_>>(), ["http://a.test/often", "http://a.test/half"]);
+        assert_eq!(
+            frequent.most().collect::<Vec<_>>(),
+            ["http://a.test/often", "http://a.test/half"]
+        );
     }
 }

@@ -14,11 +14,13 @@ use rhumb_partition::Owners;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Makes a crawl's streams, consumers and buckets at the broker, where stages are deployed one by one
+/// Makes a crawl's streams, consumers and buckets at the broker, where stages are deployed one by
+/// one
 ///
-/// Stages wait until it is done. Run it before they are deployed for the first time, and again before each change of the
-/// configuration or of the version reaches them: it makes what is missing, adapts what differs, and is harmless otherwise.
-/// `rhumb crawl` and `rhumb up` do it by themselves.
+/// Stages wait until it is done. Run it before they are deployed for the first time, and again
+/// before each change of the configuration or of the version reaches them: it makes what is
+/// missing, adapts what differs, and is harmless otherwise. `rhumb crawl` and `rhumb up` do it by
+/// themselves.
 #[derive(Args)]
 #[command(
     after_help = "Needs broker.url. Ends with exit code 2 when the broker holds a crawl of the name that is another owner's
@@ -30,8 +32,8 @@ Examples:
   rhumb init --restore /backup/news --set broker.url=nats://broker.example:4222       (needs the rights of an operator)"
 )]
 pub(super) struct Init {
-    /// Begin the crawl with this checkpoint (rhumb checkpoint). Its configuration holds, unless --config names another, changed
-    /// by the environment and --set
+    /// Begin the crawl with this checkpoint (rhumb checkpoint). Its configuration holds, unless
+    /// --config names another, changed by the environment and --set
     #[arg(long, value_name = "DIR")]
     restore: Option<PathBuf>,
     #[command(flatten)]
@@ -48,11 +50,13 @@ impl Init {
         }
         let pipeline = handle::local(&layers)?;
         log::begin(&pipeline.log, handle::PROGRAM);
-        restore.iter().try_for_each(|restore| restore.check(&pipeline))?;
+        restore
+            .iter()
+            .try_for_each(|restore| restore.check(&pipeline))?;
         let url = &pipeline.broker.url;
         if url.is_empty() {
-            let message =
-                "configuration key broker.url is empty: name the broker of the crawl, such as nats://host:4222";
+            let message = "configuration key broker.url is empty: name the broker of the crawl, \
+                           such as nats://host:4222";
             return Err(BadArguments(message.to_owned()).into());
         }
         let mut terminate = signal(SignalKind::terminate())?;
@@ -64,9 +68,13 @@ impl Init {
     }
 }
 
-/// Waits for the broker, and makes what is missing there. The tables of owners come before the streams: who finds these
-/// needs them.
-async fn make(layers: &Layers, pipeline: &Pipeline, restore: Option<&Restore>) -> anyhow::Result<()> {
+/// Waits for the broker, and makes what is missing there. The tables of owners come before the
+/// streams: who finds these needs them.
+async fn make(
+    layers: &Layers,
+    pipeline: &Pipeline,
+    restore: Option<&Restore>,
+) -> anyhow::Result<()> {
     let url = &pipeline.broker.url;
     let bus = Bus::connect(url, pipeline, "rhumb init").await?;
     let buckets = ensure_buckets(&bus, pipeline).await?;
@@ -80,9 +88,16 @@ async fn make(layers: &Layers, pipeline: &Pipeline, restore: Option<&Restore>) -
         None => check_restored(&buckets).await?,
     }
     check_set(&buckets, layers, pipeline).await?;
-    let with_state = pipeline.stages.common().into_iter().filter(|(stage, _)| owns_partitions(stage));
+    let with_state = pipeline
+        .stages
+        .common()
+        .into_iter()
+        .filter(|(stage, _)| owns_partitions(stage));
     for (stage, common) in with_state.clone() {
-        buckets.owners.read_or_begin(stage, Owners::new(pipeline.partitions, common.replicas)).await?;
+        buckets
+            .owners
+            .read_or_begin(stage, Owners::new(pipeline.partitions, common.replicas))
+            .await?;
     }
     let identity = begin_or_go_on(&bus, pipeline, &buckets, restore).await?;
     leave_unarchived(&bus, pipeline).await?;
@@ -90,9 +105,15 @@ async fn make(layers: &Layers, pipeline: &Pipeline, restore: Option<&Restore>) -
         restore.send(&bus, &buckets, &identity).await?;
     }
     for (stage, common) in with_state {
-        buckets.owners.change(stage, |owners| owners.configure(common.replicas)).await?;
+        buckets
+            .owners
+            .change(stage, |owners| owners.configure(common.replicas))
+            .await?;
     }
-    buckets.register.keep_configuration(&layers.public_text()?).await?;
+    buckets
+        .register
+        .keep_configuration(&layers.public_text()?)
+        .await?;
     let streams = stream_names(&bus, pipeline).len();
     line(format_args!(
         "the crawl '{}' ({}) is ready on {}: {streams} streams",

@@ -12,16 +12,19 @@ use rhumb_wire::message::Cut;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// The links found in a document, one a line: of HTML, of a sitemap or feed, of a style sheet, and of the headers that came with it
+/// The links found in a document, one a line: of HTML, of a sitemap or feed, of a style sheet, and
+/// of the headers that came with it
 #[derive(Args)]
-#[command(after_help = "The keys below stages.parser say what is taken: embedded, forms, amphtml, anchors, nofollow.
+#[command(
+    after_help = "The keys below stages.parser say what is taken: embedded, forms, amphtml, anchors, nofollow.
 
 Examples:
   rhumb links page.html --base https://example.org/page.html
   rhumb links page.html --base https://example.org/ --json --set stages.parser.anchors=true
   rhumb links sitemap.xml.gz --base https://example.org/sitemap.xml.gz --content-type application/gzip
   rhumb links paper.pdf --base https://example.org/paper.pdf --content-type application/pdf \\
-      --header 'Link: </papers/>; rel=up' --header 'X-Robots-Tag: noindex'")]
+      --header 'Link: </papers/>; rel=up' --header 'X-Robots-Tag: noindex'"
+)]
 pub(super) struct Links {
     /// The document
     file: PathBuf,
@@ -31,14 +34,15 @@ pub(super) struct Links {
     /// Its Content-Type header
     #[arg(long, value_name = "TYPE", default_value = "text/html")]
     content_type: String,
-    /// Another header that came with it: Link, Refresh, Location, Content-Location, Content-Language,
-    /// Content-Encoding, X-Robots-Tag. Repeatable
+    /// Another header that came with it: Link, Refresh, Location, Content-Location,
+    /// Content-Language, Content-Encoding, X-Robots-Tag. Repeatable
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
     /// The status it came with
     #[arg(long, value_name = "STATUS", default_value_t = 200)]
     status: u16,
-    /// As JSON: each link with its source and, with stages.parser.anchors, its text; title, language and charset
+    /// As JSON: each link with its source and, with stages.parser.anchors, its text; title,
+    /// language and charset
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -49,7 +53,9 @@ impl Links {
     /// Prints the links, one a line, or all that the parser finds out about the document.
     pub(super) fn run(self) -> anyhow::Result<()> {
         let pipeline = handle::local(&self.which.layers())?;
-        let found = self.find(&pipeline).map_err(|error| BadArguments(format!("{error:#}")))?;
+        let found = self
+            .find(&pipeline)
+            .map_err(|error| BadArguments(format!("{error:#}")))?;
         if self.json {
             line(described(&found));
         } else {
@@ -59,8 +65,10 @@ impl Links {
     }
 
     fn find(&self, pipeline: &Pipeline) -> anyhow::Result<page::Links> {
-        let (file, base) = (&self.file, &self.base);
-        let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let file = &self.file;
+        let base = &self.base;
+        let body =
+            std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
         let base = rhumb_url::canonical(base, None, None)
             .with_context(|| format!("'{base}' is no URL that can be crawled"))?;
         let mut headers = vec![("content-type", self.content_type.as_bytes())];
@@ -70,9 +78,19 @@ impl Links {
                 .with_context(|| format!("'{header}' is no header: accepted is 'Name: value'"))?;
             headers.push((name.trim(), value.trim().as_bytes()));
         }
-        let response = page::Response { url: &base, status: self.status, headers: &headers, body: &body };
+        let response = page::Response {
+            url: &base,
+            status: self.status,
+            headers: &headers,
+            body: &body,
+        };
         let settings = Settings::from(pipeline);
-        let mut found = page::links_by(&response, &settings.limits, &settings.options, &settings.product_token);
+        let mut found = page::links_by(
+            &response,
+            &settings.limits,
+            &settings.options,
+            &settings.product_token,
+        );
         // As the parser hands them on.
         found.rewrite(&settings.rules);
         Ok(found)

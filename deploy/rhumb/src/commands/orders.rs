@@ -1,7 +1,8 @@
-//! What commands that give orders have in common: who asks, the change at the broker, and who heeds it.
+//! What commands that give orders have in common: who asks, the change at the broker, and who heeds
+//! it.
 //!
-//! An order is written to the broker first, so that it holds for whoever comes later. Then the processes are asked until each says
-//! that it heeds it.
+//! An order is written to the broker first, so that it holds for whoever comes later. Then the
+//! processes are asked until each says that it heeds it.
 
 use super::arguments::BadArguments;
 use crate::control::{SUPERVISOR, ask_all};
@@ -39,8 +40,15 @@ pub(super) struct AuthorArgs {
 impl AuthorArgs {
     /// Who asks for it, now.
     pub(super) fn author(self) -> Author {
-        let since_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-        Author { by: self.by.unwrap_or_else(who), since_s, note: self.note }
+        let since_s = SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap_or_default()
+            .as_secs();
+        Author {
+            by: self.by.unwrap_or_else(who),
+            since_s,
+            note: self.note,
+        }
     }
 }
 
@@ -58,11 +66,20 @@ fn note(text: &str) -> Result<String, String> {
 /// It is none.
 pub(super) fn canonical_host(option: &str, name: &str) -> Result<String, BadArguments> {
     // The colons of an IPv6 address are in brackets.
-    let is_bare = !name.contains(['/', '?', '#', '@', '\\']) && (!name.contains(':') || name.ends_with(']'));
-    let canonical = canonical(&format!("http://{name}/"), None, None).ok().filter(|_| is_bare);
-    let host = canonical.as_deref().map(host_of).filter(|host| !host.is_empty());
-    host.map(str::to_owned)
-        .ok_or_else(|| BadArguments(format!("{option} {name}: this is no name or address of a host")))
+    let is_bare =
+        !name.contains(['/', '?', '#', '@', '\\']) && (!name.contains(':') || name.ends_with(']'));
+    let canonical = canonical(&format!("http://{name}/"), None, None)
+        .ok()
+        .filter(|_| is_bare);
+    let host = canonical
+        .as_deref()
+        .map(host_of)
+        .filter(|host| !host.is_empty());
+    host.map(str::to_owned).ok_or_else(|| {
+        BadArguments(format!(
+            "{option} {name}: this is no name or address of a host"
+        ))
+    })
 }
 
 /// The name of a registered domain that was given with `--domain`.
@@ -72,7 +89,10 @@ pub(super) fn canonical_host(option: &str, name: &str) -> Result<String, BadArgu
 pub(super) fn canonical_domain(domain: &str) -> Result<String, BadArguments> {
     let name = canonical_host("--domain", domain)?;
     // A public suffix is its own registered domain, too, and what is below it is not of it.
-    match (registered_domain(&name), registered_domain(&format!("www.{name}"))) {
+    match (
+        registered_domain(&name),
+        registered_domain(&format!("www.{name}")),
+    ) {
         (registered, _) if registered != name => Err(BadArguments(format!(
             "--domain {domain}: the registered domain is {registered}; a name below it is a --host"
         ))),
@@ -87,22 +107,27 @@ pub(super) fn canonical_domain(domain: &str) -> Result<String, BadArguments> {
 ///
 /// # Errors
 /// The broker does not answer, or the crawl has no orders yet.
-pub(super) async fn change(running: &Running, change: impl FnMut(&mut Orders) -> bool) -> anyhow::Result<OrdersGiven> {
+pub(super) async fn change(
+    running: &Running,
+    change: impl FnMut(&mut Orders) -> bool,
+) -> anyhow::Result<OrdersGiven> {
     let bucket = find_orders(&running.bus).await?;
-    let none =
-        "an earlier version has begun this crawl: run `rhumb init` of this one, or `rhumb crawl --resume`, first";
+    let none = "an earlier version has begun this crawl: run `rhumb init` of this one, or `rhumb \
+                crawl --resume`, first";
     bucket.context(none)?.change(change).await
 }
 
 /// Who runs the command, and where.
 fn who() -> String {
-    let user = ["USER", "LOGNAME"].into_iter().find_map(|key| std::env::var(key).ok().filter(|name| !name.is_empty()));
+    let user = ["USER", "LOGNAME"]
+        .into_iter()
+        .find_map(|key| std::env::var(key).ok().filter(|name| !name.is_empty()));
     let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
     host_name().map_or_else(|| user.clone(), |host| format!("{user}@{host}"))
 }
 
-/// Which processes heed an order: schedulers grant no job any more that it forbids, fetchers stop those that they have. A process
-/// has the name of its lease, such as `fetcher.0`.
+/// Which processes heed an order: schedulers grant no job any more that it forbids, fetchers stop
+/// those that they have. A process has the name of its lease, such as `fetcher.0`.
 pub(super) struct Heard {
     /// Processes that heed it.
     processes: BTreeSet<String>,
@@ -118,24 +143,38 @@ impl Heard {
         let end = Instant::now() + HEED_MAX;
         let bucket = running.bus.subjects.bucket(LEASES);
         let leases = running.bus.jetstream.get_key_value(&bucket).await;
-        let leases = leases.with_context(|| format!("the broker does not tell of the key-value bucket {bucket}"))?;
-        // One that stands still says nothing, and its lease may lapse meanwhile: it is waited for all the same.
+        let leases = leases.with_context(|| {
+            format!("the broker does not tell of the key-value bucket {bucket}")
+        })?;
+        // One that stands still says nothing, and its lease may lapse meanwhile: it is waited for
+        // all the same.
         let held = holders(&leases).await?.into_keys();
         let mut alive: BTreeSet<String> = held.filter(|name| is_of_a_stage(name)).collect();
         let mut processes = BTreeSet::new();
         loop {
-            let answers: Vec<ProcessHeeds> = ask_all(&running.bus, &ControlRequest::Heed, None).await?;
-            for ProcessHeeds { stage, instance, revision: heeded } in answers {
+            let answers: Vec<ProcessHeeds> =
+                ask_all(&running.bus, &ControlRequest::Heed, None).await?;
+            for ProcessHeeds {
+                stage,
+                instance,
+                revision: heeded,
+            } in answers
+            {
                 let name = format!("{stage}.{instance}");
                 if heeded >= revision {
                     processes.insert(name.clone());
                 }
                 alive.insert(name);
             }
-            let silent = &schedulers::needed(running).await? - &instances(&processes, StageName::Scheduler);
+            let silent =
+                &schedulers::needed(running).await? - &instances(&processes, StageName::Scheduler);
             let late = without_ended(&leases, late(&alive, &processes)).await;
             if silent.is_empty() && late.is_empty() || Instant::now() >= end {
-                return Ok(Heard { processes, silent, late });
+                return Ok(Heard {
+                    processes,
+                    silent,
+                    late,
+                });
             }
         }
     }
@@ -171,11 +210,15 @@ impl Heard {
         if self.silent.is_empty() && self.late.is_empty() {
             return Ok(());
         }
-        let silent = Some(schedulers::in_words(running, &self.silent).await?).filter(|text| !text.is_empty());
-        let names: Vec<String> = silent.into_iter().chain(self.late.iter().cloned()).collect();
+        let silent = Some(schedulers::in_words(running, &self.silent).await?)
+            .filter(|text| !text.is_empty());
+        let names: Vec<String> = silent
+            .into_iter()
+            .chain(self.late.iter().cloned())
+            .collect();
         anyhow::bail!(
-            "not heard yet by {}: no answer within {} s. The order is kept, and heeded a few seconds after they are back; until \
-             then {meanwhile}",
+            "not heard yet by {}: no answer within {} s. The order is kept, and heeded a few \
+             seconds after they are back; until then {meanwhile}",
             names.join(", "),
             HEED_MAX.as_secs()
         )
@@ -190,7 +233,11 @@ fn is_of_a_stage(lease: &str) -> bool {
 /// Processes that live and have not heard. Schedulers are known by their partitions.
 fn late(alive: &BTreeSet<String>, heard: &BTreeSet<String>) -> BTreeSet<String> {
     let is_scheduler = |name: &&String| instance(name, StageName::Scheduler).is_some();
-    alive.difference(heard).filter(|name| !is_scheduler(name)).cloned().collect()
+    alive
+        .difference(heard)
+        .filter(|name| !is_scheduler(name))
+        .cloned()
+        .collect()
 }
 
 /// Leaves out processes that have ended: they gave their leases back.
@@ -207,11 +254,17 @@ async fn without_ended(leases: &kv::Store, names: BTreeSet<String>) -> BTreeSet<
 
 /// The instance in the name of a process, if it is one of this stage.
 fn instance(name: &str, stage: StageName) -> Option<u16> {
-    name.strip_prefix(stage.name())?.strip_prefix('.')?.parse().ok()
+    name.strip_prefix(stage.name())?
+        .strip_prefix('.')?
+        .parse()
+        .ok()
 }
 
 fn instances(names: &BTreeSet<String>, stage: StageName) -> BTreeSet<u16> {
-    names.iter().filter_map(|name| instance(name, stage)).collect()
+    names
+        .iter()
+        .filter_map(|name| instance(name, stage))
+        .collect()
 }
 
 #[cfg(test)]
@@ -220,8 +273,19 @@ mod tests {
 
     #[test]
     fn a_process_that_lives_and_does_not_answer_is_late_unless_it_is_a_scheduler() {
-        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-        let alive = set(&["dedup.0", "fetcher.0", "fetcher.12", "find-titles.0", "scheduler.0"]);
+        let set = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<BTreeSet<_>>()
+        };
+        let alive = set(&[
+            "dedup.0",
+            "fetcher.0",
+            "fetcher.12",
+            "find-titles.0",
+            "scheduler.0",
+        ]);
         let heard = set(&["dedup.0", "fetcher.0", "fetcher.1"]);
         let late = late(&alive, &heard);
         assert_eq!(late, set(&["fetcher.12", "find-titles.0"]));

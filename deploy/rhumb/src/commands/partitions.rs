@@ -1,6 +1,8 @@
-//! `rhumb partitions`: which instance has which partition, how large it is, which are on their way, and which were split.
+//! `rhumb partitions`: which instance has which partition, how large it is, which are on their way,
+//! and which were split.
 //!
-//! In: the tables of owners; what the owners tell of their partitions. Out: a line for each partition.
+//! In: the tables of owners; what the owners tell of their partitions. Out: a line for each
+//! partition.
 
 use super::arguments::Which;
 use super::scale::without_text;
@@ -15,14 +17,18 @@ use rhumb_wire::topology::STAGES;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Lists who has the partitions of dedup and scheduler, how large they are, which are on their way, and which were split
+/// Lists who has the partitions of dedup and scheduler, how large they are, which are on their way,
+/// and which were split
 ///
-/// urls: URLs that the partition knows. bytes: of dedup, of the files with these URLs; of the scheduler, of the bodies that
-/// were fetched. urls/s: URLs that dedup was asked about, or that ended in the scheduler, in the last 10 to 20 seconds. An
-/// owner that does not answer tells none of them.
+/// urls: URLs that the partition knows. bytes: of dedup, of the files with these URLs; of the
+/// scheduler, of the bodies that were fetched. urls/s: URLs that dedup was asked about, or that
+/// ended in the scheduler, in the last 10 to 20 seconds. An owner that does not answer tells none
+/// of them.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  rhumb partitions\n  rhumb partitions --json | jq -c 'select(.moves_to)'
-  rhumb partitions --json | jq -s 'group_by([.stage, .owner]) | map({stage: .[0].stage, owner: .[0].owner, urls: map(.urls) | add})'")]
+#[command(
+    after_help = "Examples:\n  rhumb partitions\n  rhumb partitions --json | jq -c 'select(.moves_to)'
+  rhumb partitions --json | jq -s 'group_by([.stage, .owner]) | map({stage: .[0].stage, owner: .[0].owner, urls: map(.urls) | add})'"
+)]
 pub(super) struct Partitions {
     /// One JSON object a line
     #[arg(long)]
@@ -42,7 +48,11 @@ impl Partitions {
             ));
         }
         let mut tables = Vec::new();
-        for stage in STAGES.iter().filter(|row| row.has_state).map(|row| row.name) {
+        for stage in STAGES
+            .iter()
+            .filter(|row| row.has_state)
+            .map(|row| row.name)
+        {
             tables.push((stage, owners(&running, stage).await?));
         }
         let told = told(&running, &tables).await?;
@@ -51,11 +61,25 @@ impl Partitions {
             for (partition, &of) in owners.all() {
                 let depth = directory.depth_of(partition).unwrap_or(0);
                 let figures = told.get(&(stage.to_owned(), of.owner, partition)).copied();
-                let shown = Shown { stage, partition, depth, of, figures };
-                line(if self.json { shown.in_json() } else { shown.in_words() });
+                let shown = Shown {
+                    stage,
+                    partition,
+                    depth,
+                    of,
+                    figures,
+                };
+                line(if self.json {
+                    shown.in_json()
+                } else {
+                    shown.in_words()
+                });
             }
             if !self.json && !owners.without.is_empty() {
-                line(format_args!("{stage}: {} instances{}", owners.wanted, without_text(&owners)));
+                line(format_args!(
+                    "{stage}: {} instances{}",
+                    owners.wanted,
+                    without_text(&owners)
+                ));
             }
         }
         Ok(())
@@ -74,9 +98,20 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     fn in_json(&self) -> String {
-        let Shown { stage, partition, depth, of, figures } = self;
+        let Shown {
+            stage,
+            partition,
+            depth,
+            of,
+            figures,
+        } = self;
         let (state, to) = state(of);
-        let OwnerOf { owner, version, retired, .. } = of;
+        let OwnerOf {
+            owner,
+            version,
+            retired,
+            ..
+        } = of;
         let into = retired.map(|retired| retired.into);
         json!({
             "stage": stage, "partition": partition, "depth": depth, "owner": owner, "version": version, "state": state,
@@ -87,17 +122,32 @@ impl Shown<'_> {
     }
 
     fn in_words(&self) -> String {
-        let Shown { stage, partition, depth, of, figures } = self;
+        let Shown {
+            stage,
+            partition,
+            depth,
+            of,
+            figures,
+        } = self;
         let (state, to) = state(of);
         let to = to.map(|to| format!(" to {to}")).unwrap_or_default();
-        let into = of.retired.map(|Retired { into: [lower, upper], .. }| format!(" into {lower} and {upper}"));
+        let into = of.retired.map(
+            |Retired {
+                 into: [lower, upper],
+                 ..
+             }| format!(" into {lower} and {upper}"),
+        );
         let OwnerOf { owner, version, .. } = of;
         let into = into.unwrap_or_default();
         let number = |of: Option<u64>| of.map_or_else(|| "-".to_owned(), |of| of.to_string());
-        let (urls, bytes) = (number(figures.map(|of| of.urls)), number(figures.map(|of| of.bytes)));
-        let rate = figures.and_then(|of| of.urls_per_s).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+        let urls = number(figures.map(|of| of.urls));
+        let bytes = number(figures.map(|of| of.bytes));
+        let rate = figures
+            .and_then(|of| of.urls_per_s)
+            .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
         format!(
-            "{stage:10} {partition:>9} {depth:>5} {owner:>5} {version:>7} {urls:>11} {bytes:>13} {rate:>8}  {state}{to}{into}"
+            "{stage:10} {partition:>9} {depth:>5} {owner:>5} {version:>7} {urls:>11} {bytes:>13} \
+             {rate:>8}  {state}{to}{into}"
         )
     }
 }
@@ -107,11 +157,24 @@ async fn told(
     running: &Running,
     tables: &[(&str, Owners)],
 ) -> anyhow::Result<BTreeMap<(String, u16, u16), PartitionFigures>> {
-    let owners = tables.iter().map(|(_, owners)| owners.instances().len()).sum();
-    let answers: Vec<ProcessPartitions> = ask_all(&running.bus, &ControlRequest::Partitions, Some(owners)).await?;
+    let owners = tables
+        .iter()
+        .map(|(_, owners)| owners.instances().len())
+        .sum();
+    let answers: Vec<ProcessPartitions> =
+        ask_all(&running.bus, &ControlRequest::Partitions, Some(owners)).await?;
     let mut told = BTreeMap::new();
-    for ProcessPartitions { stage, instance, partitions } in answers {
-        told.extend(partitions.into_iter().map(|of| ((stage.clone(), instance, of.partition), of)));
+    for ProcessPartitions {
+        stage,
+        instance,
+        partitions,
+    } in answers
+    {
+        told.extend(
+            partitions
+                .into_iter()
+                .map(|of| ((stage.clone(), instance, of.partition), of)),
+        );
     }
     Ok(told)
 }

@@ -1,7 +1,8 @@
 //! `rhumb pause` and `rhumb unpause`: servers are left alone for as long as an operator wants.
 //!
-//! The order is written to the broker first, so that it holds for whoever comes later. Then schedulers and fetchers are asked
-//! until each says that it heeds it: from then on no request is made that the order forbids.
+//! The order is written to the broker first, so that it holds for whoever comes later. Then
+//! schedulers and fetchers are asked until each says that it heeds it: from then on no request is
+//! made that the order forbids.
 
 use super::arguments::{BadArguments, Which};
 use super::orders::{AuthorArgs, Heard, canonical_domain, canonical_host, change};
@@ -16,16 +17,19 @@ use std::collections::BTreeSet;
 
 /// Leaves the crawl, a host or a domain alone until it is unpaused
 ///
-/// When the command ends, requests that are under way end, and no other is made. What waits goes on waiting, also over restarts
-/// and moves. `rhumb status` lists what is paused, `rhumb why` names the order.
+/// When the command ends, requests that are under way end, and no other is made. What waits goes on
+/// waiting, also over restarts and moves. `rhumb status` lists what is paused, `rhumb why` names
+/// the order.
 #[derive(Args)]
-#[command(after_help = "Ends with exit code 1 when a process does not answer; it heeds the order when it is back.
+#[command(
+    after_help = "Ends with exit code 1 when a process does not answer; it heeds the order when it is back.
 
 Examples:
   rhumb pause --host www.example.org --note 'asked by mail, ticket 4711'
   rhumb pause --domain example.org
   rhumb pause                                  the whole crawl
-  rhumb unpause --host www.example.org")]
+  rhumb unpause --host www.example.org"
+)]
 pub(super) struct Pause {
     #[command(flatten)]
     what: What,
@@ -95,7 +99,10 @@ impl Pause {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let what = self.what.target()?;
         let running = handle::find(&self.which.layers()).await?;
-        let order = Order { what, author: self.author.author() };
+        let order = Order {
+            what,
+            author: self.author.author(),
+        };
         let mut before = None;
         let given = change(&running, |orders| {
             before = orders.unpause(&order.what);
@@ -106,17 +113,25 @@ impl Pause {
         if self.json {
             print_json(&heard, &[order])?;
         } else {
-            before.iter().for_each(|before| line(format_args!("in place of: {before}")));
+            before
+                .iter()
+                .for_each(|before| line(format_args!("in place of: {before}")));
             line(format_args!("{order}; {}", heard.in_words()));
         }
-        heard.check(&running, "what is paused may still be fetched there").await
+        heard
+            .check(&running, "what is paused may still be fetched there")
+            .await
     }
 }
 
 impl Unpause {
     /// Takes the order back, and waits until that is heeded.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let what = if self.all { None } else { Some(self.what.target()?) };
+        let what = if self.all {
+            None
+        } else {
+            Some(self.what.target()?)
+        };
         let running = handle::find(&self.which.layers()).await?;
         let mut taken_back = Vec::new();
         let given = change(&running, |orders| {
@@ -129,25 +144,49 @@ impl Unpause {
         let OrdersGiven { orders, revision } = given.await?;
         if taken_back.is_empty() {
             let what = what.map_or_else(|| "nothing".to_owned(), |what| format!("{what} is not"));
-            let paused: Vec<String> = orders.paused.iter().map(|order| order.what.to_string()).collect();
-            let paused = if paused.is_empty() { "nothing".to_owned() } else { paused.join(", ") };
+            let paused: Vec<String> = orders
+                .paused
+                .iter()
+                .map(|order| order.what.to_string())
+                .collect();
+            let paused = if paused.is_empty() {
+                "nothing".to_owned()
+            } else {
+                paused.join(", ")
+            };
             return Err(BadArguments(format!("{what} paused; paused: {paused}")).into());
         }
         let heard = Heard::of(&running, revision).await?;
         if self.json {
             print_json(&heard, &taken_back)?;
         } else {
-            let names: Vec<String> = taken_back.iter().map(|order| order.what.to_string()).collect();
-            line(format_args!("no longer paused: {}; {}", names.join(", "), heard.in_words()));
-            orders.paused.iter().for_each(|left| line(format_args!("still holds: {left}")));
+            let names: Vec<String> = taken_back
+                .iter()
+                .map(|order| order.what.to_string())
+                .collect();
+            line(format_args!(
+                "no longer paused: {}; {}",
+                names.join(", "),
+                heard.in_words()
+            ));
+            orders
+                .paused
+                .iter()
+                .for_each(|left| line(format_args!("still holds: {left}")));
         }
         heard.check(&running, "it stays paused there").await
     }
 }
 
 fn print_json(heard: &Heard, orders: &[Order]) -> anyhow::Result<()> {
-    let (heeded_by, late_fetchers) = (heard.of_stage(StageName::Scheduler), heard.late_of_stage(StageName::Fetcher));
-    line(serde_json::to_string(&Told { orders, heeded_by, silent: &heard.silent, late_fetchers })?);
+    let heeded_by = heard.of_stage(StageName::Scheduler);
+    let late_fetchers = heard.late_of_stage(StageName::Fetcher);
+    line(serde_json::to_string(&Told {
+        orders,
+        heeded_by,
+        silent: &heard.silent,
+        late_fetchers,
+    })?);
     Ok(())
 }
 
@@ -156,7 +195,10 @@ mod tests {
     use super::*;
 
     fn target(host: Option<&str>, domain: Option<&str>) -> Result<Target, String> {
-        let what = What { host: host.map(str::to_owned), domain: domain.map(str::to_owned) };
+        let what = What {
+            host: host.map(str::to_owned),
+            domain: domain.map(str::to_owned),
+        };
         what.target().map_err(|error| error.to_string())
     }
 
@@ -169,16 +211,45 @@ mod tests {
             ("192.0.2.1", "192.0.2.1"),
             ("[2001:DB8::1]", "[2001:db8::1]"),
         ] {
-            assert_eq!(target(Some(host), None), Ok(Target::Host(canonical.to_owned())), "{host}");
+            assert_eq!(
+                target(Some(host), None),
+                Ok(Target::Host(canonical.to_owned())),
+                "{host}"
+            );
         }
-        for host in ["", "http://a.test", "a.test:80", "a.test/path", "a b", "user@a.test", "a.test?x", "a.test#x"] {
-            assert!(target(Some(host), None).unwrap_err().contains("no name or address of a host"), "{host}");
+        for host in [
+            "",
+            "http://a.test",
+            "a.test:80",
+            "a.test/path",
+            "a b",
+            "user@a.test",
+            "a.test?x",
+            "a.test#x",
+        ] {
+            assert!(
+                target(Some(host), None)
+                    .unwrap_err()
+                    .contains("no name or address of a host"),
+                "{host}"
+            );
         }
-        assert_eq!(target(None, Some("example.co.uk")), Ok(Target::Domain("example.co.uk".to_owned())));
+        assert_eq!(
+            target(None, Some("example.co.uk")),
+            Ok(Target::Domain("example.co.uk".to_owned()))
+        );
         let refused = target(None, Some("www.example.co.uk")).unwrap_err();
-        assert!(refused.contains("the registered domain is example.co.uk"), "{refused}");
+        assert!(
+            refused.contains("the registered domain is example.co.uk"),
+            "{refused}"
+        );
         for suffix in ["co.uk", "com", "github.io"] {
-            assert!(target(None, Some(suffix)).unwrap_err().contains("this is a public suffix"), "{suffix}");
+            assert!(
+                target(None, Some(suffix))
+                    .unwrap_err()
+                    .contains("this is a public suffix"),
+                "{suffix}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! How far a command has come, on standard error: a line that renews itself on a terminal, otherwise one now and then.
+//! How far a command has come, on standard error: a line that renews itself on a terminal,
+//! otherwise one now and then.
 
 use indicatif::ProgressBar;
 use std::io::Write as _;
@@ -16,7 +17,10 @@ pub(super) struct Progress {
 impl Progress {
     /// Shows nothing yet.
     pub(super) fn new() -> Self {
-        Progress { bar: ProgressBar::new_spinner(), last_line: Instant::now() }
+        Progress {
+            bar: ProgressBar::new_spinner(),
+            last_line: Instant::now(),
+        }
     }
 
     /// Shows how far it has come.

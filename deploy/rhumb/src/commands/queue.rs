@@ -1,4 +1,5 @@
-//! `rhumb queue`: what waits at a host, in the order in which it would be fetched, or where most waits.
+//! `rhumb queue`: what waits at a host, in the order in which it would be fetched, or where most
+//! waits.
 
 use super::arguments::{BadArguments, Which};
 use super::orders::canonical_host;
@@ -65,7 +66,11 @@ impl Queue {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let question = self.question()?;
         let running = handle::find(&self.which.layers()).await?;
-        let Told { servers, silent, errors } = queues::ask(&running, question).await?;
+        let Told {
+            servers,
+            silent,
+            errors,
+        } = queues::ask(&running, question).await?;
         for server in &servers {
             match (self.json, self.top) {
                 (true, _) => line(serde_json::to_string(server)?),
@@ -86,10 +91,14 @@ impl Queue {
 
     fn question(&self) -> Result<QueueQuestion, BadArguments> {
         Ok(match (&self.host, self.top) {
-            (Some(host), _) => {
-                QueueQuestion::OfHost { host: canonical_host("--host", host)?, limit: self.limit.into() }
-            }
-            (None, top) => QueueQuestion::Top { n: top.unwrap_or_default().into(), by: self.measure() },
+            (Some(host), _) => QueueQuestion::OfHost {
+                host: canonical_host("--host", host)?,
+                limit: self.limit.into(),
+            },
+            (None, top) => QueueQuestion::Top {
+                n: top.unwrap_or_default().into(),
+                by: self.measure(),
+            },
         })
     }
 
@@ -106,9 +115,20 @@ impl Queue {
 
 /// A server in a line.
 fn print_short(of: &ServerQueue) {
-    let age = of.age_s.map_or_else(|| "-".to_owned(), |age| format!("{age:.0} s"));
-    let ServerQueue { server, why, waiting, in_flight, failures, .. } = of;
-    line(format_args!("{server}  waiting {waiting}  in flight {in_flight}  failures {failures}  age {age}  {why}"));
+    let age = of
+        .age_s
+        .map_or_else(|| "-".to_owned(), |age| format!("{age:.0} s"));
+    let ServerQueue {
+        server,
+        why,
+        waiting,
+        in_flight,
+        failures,
+        ..
+    } = of;
+    line(format_args!(
+        "{server}  waiting {waiting}  in flight {in_flight}  failures {failures}  age {age}  {why}"
+    ));
 }
 
 /// A server with its URLs.
@@ -117,13 +137,32 @@ fn print(of: &ServerQueue) {
     let addresses: Vec<String> = of.addresses.iter().map(ToString::to_string).collect();
     match addresses.as_slice() {
         [] => line("  addresses  none known"),
-        _ => line(format_args!("  addresses  {}  for {:.0} s", addresses.join(", "), of.addresses_for_s)),
+        _ => line(format_args!(
+            "  addresses  {}  for {:.0} s",
+            addresses.join(", "),
+            of.addresses_for_s
+        )),
     }
-    let RobotsTold { is, for_s, crawl_delay_s, rules, more_rules } = &of.robots;
-    line(format_args!("  robots.txt {is}  for {for_s:.0} s  Crawl-delay {crawl_delay_s} s"));
+    let RobotsTold {
+        is,
+        for_s,
+        crawl_delay_s,
+        rules,
+        more_rules,
+    } = &of.robots;
+    line(format_args!(
+        "  robots.txt {is}  for {for_s:.0} s  Crawl-delay {crawl_delay_s} s"
+    ));
     for rule in rules {
         let (verdict, pattern) = rule.split_at(1);
-        line(format_args!("    {} {pattern}", if verdict == "+" { "allow   " } else { "disallow" }));
+        line(format_args!(
+            "    {} {pattern}",
+            if verdict == "+" {
+                "allow   "
+            } else {
+                "disallow"
+            }
+        ));
     }
     if *more_rules > 0 {
         line(format_args!("    and {more_rules} more"));
@@ -132,26 +171,38 @@ fn print(of: &ServerQueue) {
     if of.urls.is_empty() {
         return;
     }
-    line(format_args!("  {:>8} {:>8} {:>5} {:>8}  url", "in", "attempts", "depth", "quality"));
+    line(format_args!(
+        "  {:>8} {:>8} {:>5} {:>8}  url",
+        "in", "attempts", "depth", "quality"
+    ));
     for url in &of.urls {
         let at = match url.in_s {
             None => "paused".to_owned(),
             Some(wait) if wait > 0.0 => format!("{wait:.1} s"),
             Some(_) => "now".to_owned(),
         };
-        let why = url.why.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
-        line(format_args!("  {at:>8} {:>8} {:>5} {:>8.4}  {}{why}", url.attempts, url.depth, url.quality, url.url));
+        let why = url
+            .why
+            .as_ref()
+            .map(|why| format!("  ({why})"))
+            .unwrap_or_default();
+        line(format_args!(
+            "  {at:>8} {:>8} {:>5} {:>8.4}  {}{why}",
+            url.attempts, url.depth, url.quality, url.url
+        ));
     }
 }
 
 fn estimates(of: Estimates) -> String {
-    let told =
-        |value: Option<f64>, unit: &str| value.map_or_else(|| "?".to_owned(), |value| format!("{value:.1}{unit}"));
+    let told = |value: Option<f64>, unit: &str| {
+        value.map_or_else(|| "?".to_owned(), |value| format!("{value:.1}{unit}"))
+    };
     format!(
         "connect {}  response {}  requests a connection {}  overlap {}  rank {}",
         told(of.connect_ms, " ms"),
         told(of.response_ms, " ms"),
-        of.requests.map_or_else(|| "?".to_owned(), |requests| requests.to_string()),
+        of.requests
+            .map_or_else(|| "?".to_owned(), |requests| requests.to_string()),
         told(of.overlap, ""),
         json!(of.rank),
     )

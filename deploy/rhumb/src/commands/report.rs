@@ -20,8 +20,8 @@ const ASK_MORE_MAX: Duration = Duration::from_secs(30);
 
 /// Writes a page about a running or finished crawl: one HTML file that needs nothing else
 ///
-/// What ended and why, statuses, speed over time, hosts, depths, media types, slow and troubled servers, what was filtered, topics,
-/// and what of the configuration differs from the shipped one.
+/// What ended and why, statuses, speed over time, hosts, depths, media types, slow and troubled
+/// servers, what was filtered, topics, and what of the configuration differs from the shipped one.
 #[derive(Args)]
 #[command(
     after_help = "`rhumb crawl` writes the same at its end, as report.html and report.json in the data directory. A running crawl is asked: that
@@ -53,7 +53,13 @@ pub(super) struct Report {
 impl Report {
     /// Makes the report.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let Report { dir, out, json, hosts, which } = self;
+        let Report {
+            dir,
+            out,
+            json,
+            hosts,
+            which,
+        } = self;
         let is_named = dir.is_some();
         let layers = which.at(dir).layers();
         let own = handle::local(&layers)?;
@@ -61,19 +67,27 @@ impl Report {
         let has_handle = Handle::read(&own.data)?.is_some();
         let report = if has_handle || !is_named && !own.broker.url.is_empty() {
             let running = handle::find(&layers).await;
-            let running = if has_handle { running.with_context(|| killed(&own.data)) } else { running }?;
+            let running = if has_handle {
+                running.with_context(|| killed(&own.data))
+            } else {
+                running
+            }?;
             of_running(&running, hosts.into()).await?
         } else {
             of_finished(&own)?
         };
-        report.missing.iter().for_each(|what| tracing::warn!("{what}"));
+        report
+            .missing
+            .iter()
+            .for_each(|what| tracing::warn!("{what}"));
         if json {
             line(serde_json::to_string(&report)?);
         }
         if out.is_some() || !json {
             let out = out.unwrap_or_else(|| report::PAGE.into());
             // Whoever it is for reads it: what is there keeps its mode.
-            std::fs::write(&out, report::page(&report)).with_context(|| format!("cannot write {}", out.display()))?;
+            std::fs::write(&out, report::page(&report))
+                .with_context(|| format!("cannot write {}", out.display()))?;
             if !json {
                 line(out.display());
             }
@@ -86,8 +100,8 @@ impl Report {
 fn killed(data: &Path) -> String {
     let data = data.display();
     format!(
-        "the crawl in {data} was not ended and does not answer: if it was killed, `rhumb crawl --resume --data {data}` goes on, \
-         and writes the report at its end"
+        "the crawl in {data} was not ended and does not answer: if it was killed, `rhumb crawl \
+         --resume --data {data}` goes on, and writes the report at its end"
     )
 }
 
@@ -101,8 +115,9 @@ fn of_finished(own: &Pipeline) -> anyhow::Result<Model> {
         return Err(BadArguments(format!("{data} holds no crawl: name its data directory")).into());
     }
     anyhow::bail!(
-        "{data} holds no {MODEL}, which a crawl writes when it ends: it was killed, or a version without reports ran it. `rhumb \
-         crawl --resume --data {data}` goes on, and writes the report at its end"
+        "{data} holds no {MODEL}, which a crawl writes when it ends: it was killed, or a version \
+         without reports ran it. `rhumb crawl --resume --data {data}` goes on, and writes the \
+         report at its end"
     )
 }
 

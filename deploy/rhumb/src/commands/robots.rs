@@ -24,7 +24,8 @@ pub(super) struct Robots {
     file: PathBuf,
     /// The URL
     url: String,
-    /// Product token or user agent whose groups count [default: as configured, or as the crawl in --data is]
+    /// Product token or user agent whose groups count [default: as configured, or as the crawl in
+    /// --data is]
     #[arg(long)]
     agent: Option<String>,
     #[command(flatten)]
@@ -35,10 +36,16 @@ impl Robots {
     /// Prints whether the URL is allowed.
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let product_token = self.product_token()?;
-        let allowed = self.allows(&product_token).map_err(|error| BadArguments(format!("{error:#}")))?;
+        let allowed = self
+            .allows(&product_token)
+            .map_err(|error| BadArguments(format!("{error:#}")))?;
         eprintln!("for the product token {product_token}");
         line(if allowed { "allowed" } else { "disallowed" });
-        Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if allowed {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 
     /// By which name the robots.txt addresses whoever asks.
@@ -48,15 +55,20 @@ impl Robots {
             Some(token) if is_product_token(token) => Ok(token.clone()),
             Some(agent) => of_user_agent(agent).map_err(|unnamed| {
                 let accepted = "a product token, such as mybot, or a user agent that has one";
-                BadArguments(format!("--agent '{agent}': {unnamed}; accepted is {accepted}")).into()
+                BadArguments(format!(
+                    "--agent '{agent}': {unnamed}; accepted is {accepted}"
+                ))
+                .into()
             }),
         }
     }
 
     fn allows(&self, product_token: &str) -> anyhow::Result<bool> {
         let Robots { file, url, .. } = self;
-        let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let canonical = canonical(url, None, None).with_context(|| format!("'{url}' is no URL that can be crawled"))?;
+        let body =
+            std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let canonical = canonical(url, None, None)
+            .with_context(|| format!("'{url}' is no URL that can be crawled"))?;
         Ok(Rules::parse(&body, product_token).allows(path_of(&canonical)))
     }
 }

@@ -1,7 +1,7 @@
 //! `rhumb set`: keys of the configuration of a crawl that runs have other values.
 //!
-//! The values are written to the broker, on top of what was configured, so they hold for processes that start later, too. Then all
-//! processes are asked until each goes by them.
+//! The values are written to the broker, on top of what was configured, so they hold for processes
+//! that start later, too. Then all processes are asked until each goes by them.
 
 use super::arguments::{BadArguments, Which};
 use super::drop::Wanted;
@@ -19,8 +19,9 @@ use std::process::ExitCode;
 
 /// Changes keys of the configuration while the crawl runs
 ///
-/// The values hold until they are taken back, for processes that start later and after --resume as well. What is under way goes on:
-/// requests in hand end under the earlier values, and URLs that wait are judged again only with --and-waiting.
+/// The values hold until they are taken back, for processes that start later and after --resume as
+/// well. What is under way goes on: requests in hand end under the earlier values, and URLs that
+/// wait are judged again only with --and-waiting.
 #[derive(Args)]
 #[command(
     after_help = "Without arguments it lists what is set. Ends with exit code 1 when a process does not answer: it goes by the new \
@@ -39,7 +40,8 @@ pub(super) struct Set {
     /// Takes a key back to what was configured. Repeatable
     #[arg(long, value_name = "KEY.PATH")]
     unset: Vec<String>,
-    /// URLs that wait are judged again by the filters as they are then; those that they reject end as dropped
+    /// URLs that wait are judged again by the filters as they are then; those that they reject end
+    /// as dropped
     #[arg(long)]
     and_waiting: bool,
     /// With --and-waiting: does not ask; given twice, not even before all that waits is dropped
@@ -76,17 +78,30 @@ impl Set {
             return list(&running, self.json).await;
         }
         let author = self.author.author();
-        let keys = Keys { assignments: &self.assignments, unset: &self.unset, ..Keys::default() };
+        let keys = Keys {
+            assignments: &self.assignments,
+            unset: &self.unset,
+            ..Keys::default()
+        };
         let (set, heard) = change_keys(&running, keys, &author, self.json).await?;
         let mut is_wanted = Ok(true);
         if self.and_waiting {
             let what = Selection::Rejected(Topics::from(&running.pipeline.with(&set)?).filters());
-            let wanted = Wanted { what, and_later: false, yes: self.yes, author, as_json: self.json };
+            let wanted = Wanted {
+                what,
+                and_later: false,
+                yes: self.yes,
+                author,
+                as_json: self.json,
+            };
             is_wanted = wanted.run(&running).await;
         }
         // Who is late is told at the end: the others drop what waits all the same.
         let late = match heard {
-            Some(heard) => heard.check(&running, "they go by the earlier values").await.err(),
+            Some(heard) => heard
+                .check(&running, "they go by the earlier values")
+                .await
+                .err(),
             None => None,
         };
         match (is_wanted, late) {
@@ -114,17 +129,31 @@ pub(super) struct Keys<'a> {
     pub(super) expected: Option<&'a Expected<'a>>,
 }
 
-/// Changes what is set, and waits until that is heeded. Gives all that is set then, and who heeds it if anything was changed.
+/// Changes what is set, and waits until that is heeded. Gives all that is set then, and who heeds
+/// it if anything was changed.
 pub(super) async fn change_keys(
     running: &Running,
-    Keys { assignments, unset, anew, expected }: Keys<'_>,
+    Keys {
+        assignments,
+        unset,
+        anew,
+        expected,
+    }: Keys<'_>,
     author: &Author,
     as_json: bool,
 ) -> anyhow::Result<(Vec<Setting>, Option<Heard>)> {
-    let assigned: Vec<_> = assignments.iter().map(|text| assignment(text)).collect::<Result<_, ConfigError>>()?;
+    let assigned: Vec<_> = assignments
+        .iter()
+        .map(|text| assignment(text))
+        .collect::<Result<_, ConfigError>>()?;
     // Where what is set does not go with the configuration this command takes it back.
     if let Ok(now) = running.pipeline.with(&read(running).await?) {
-        check_joined(running, &now, assigned.iter().map(|(key, value)| (key.as_str(), value))).await?;
+        check_joined(
+            running,
+            &now,
+            assigned.iter().map(|(key, value)| (key.as_str(), value)),
+        )
+        .await?;
     }
     let mut problem = None;
     let given = change(running, |orders| {
@@ -137,17 +166,26 @@ pub(super) async fn change_keys(
             return false;
         }
         if let Some(name) = anew {
-            let (below, follow) = (format!("topics.{name}."), format!("topics.{name}.scope.follow"));
-            orders.set.retain(|Setting { key, .. }| !key.starts_with(&below) || *key == follow);
+            let below = format!("topics.{name}.");
+            let follow = format!("topics.{name}.scope.follow");
+            orders
+                .set
+                .retain(|Setting { key, .. }| !key.starts_with(&below) || *key == follow);
         }
         for key in unset {
             if orders.unset(key).is_none() {
-                problem = Some(anyhow::Error::from(BadArguments(format!("{key} is not set by rhumb set"))));
+                problem = Some(anyhow::Error::from(BadArguments(format!(
+                    "{key} is not set by rhumb set"
+                ))));
                 return false;
             }
         }
         for (key, value) in &assigned {
-            orders.set(Setting { key: key.clone(), value: value.clone(), author: author.clone() });
+            orders.set(Setting {
+                key: key.clone(),
+                value: value.clone(),
+                author: author.clone(),
+            });
         }
         problem = match (before, running.pipeline.with(&orders.set)) {
             (Ok(before), Ok(after)) => check_follow(&before, &after).err().map(Into::into),
@@ -164,20 +202,31 @@ pub(super) async fn change_keys(
     }
     let heard = Heard::of(running, revision).await?;
     if as_json {
-        line(serde_json::to_string(&Told { set: &orders.set, processes: heard.processes() })?);
+        line(serde_json::to_string(&Told {
+            set: &orders.set,
+            processes: heard.processes(),
+        })?);
     } else {
         let keys = assigned.iter().map(|(key, _)| key).chain(unset);
         let now = |key: &String| format!("{key} = {}", value(running, &orders.set, key));
         let now: Vec<String> = keys.map(now).collect();
-        line(format_args!("{}; {} processes go by it", now.join(", "), heard.processes()));
+        line(format_args!(
+            "{}; {} processes go by it",
+            now.join(", "),
+            heard.processes()
+        ));
     }
     Ok((orders.set, Some(heard)))
 }
 
 /// The value of a key by what is set and what was configured, as JSON.
 fn value(running: &Running, set: &[Setting], key: &str) -> String {
-    let own = set.iter().find(|setting| setting.key == key).map(|setting| &setting.value);
-    own.or_else(|| running.pipeline.configured(key)).map_or_else(|| "?".to_owned(), ToString::to_string)
+    let own = set
+        .iter()
+        .find(|setting| setting.key == key)
+        .map(|setting| &setting.value);
+    own.or_else(|| running.pipeline.configured(key))
+        .map_or_else(|| "?".to_owned(), ToString::to_string)
 }
 
 /// What operators have set.
@@ -207,17 +256,28 @@ async fn list_keys(running: &Running, as_json: bool) -> anyhow::Result<ExitCode>
     for entry in CHANGEABLE {
         let stages: Vec<&str> = entry.stages.iter().map(|stage| stage.name()).collect();
         // That of each topic is told by `rhumb topic list`.
-        let value = if entry.key.contains('*') { "null".to_owned() } else { value(running, &set, entry.key) };
+        let value = if entry.key.contains('*') {
+            "null".to_owned()
+        } else {
+            value(running, &set, entry.key)
+        };
         match as_json {
             true => {
                 let value: serde_json::Value = serde_json::from_str(&value)?;
                 line(serde_json::json!({ "key": entry.key, "value": value, "stages": stages }));
             }
-            false => line(format_args!("{:<42} {value:<20} {}", entry.key, stages.join(", "))),
+            false => line(format_args!(
+                "{:<42} {value:<20} {}",
+                entry.key,
+                stages.join(", ")
+            )),
         }
     }
     if !as_json {
-        line(format_args!("All others hold while the crawl runs: {}.", how_to_change("KEY")));
+        line(format_args!(
+            "All others hold while the crawl runs: {}.",
+            how_to_change("KEY")
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Splits partitions of dedup and scheduler into halves, while the crawl goes on
 ///
-/// Both halves begin at the instance that has the partition, and can move when all that was on its way to the partition has
-/// come. Partitions above stages.dedup.partition_urls_max are split without this command.
+/// Both halves begin at the instance that has the partition, and can move when all that was on its
+/// way to the partition has come. Partitions above stages.dedup.partition_urls_max are split
+/// without this command.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  rhumb split 3 17\n  rhumb partitions")]
 pub(super) struct Split {
@@ -34,7 +35,9 @@ impl Split {
     /// Has the partitions split, and waits until their halves have all that is theirs.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let running = handle::find(&self.which.layers()).await?;
-        let request = SupervisorRequest::Split { partitions: self.partitions.clone() };
+        let request = SupervisorRequest::Split {
+            partitions: self.partitions.clone(),
+        };
         order(&running, &request).await?;
         done(&running, &self.partitions).await
     }
@@ -55,11 +58,18 @@ enum Left {
 impl Left {
     fn of(partition: u16, scheduler: &Owners, dedup: &Owners) -> Left {
         let half = |owners: &Owners| {
-            owners.partitions.get(usize::from(partition)).and_then(|of| of.retired).map(|retired| retired.into[0])
+            owners
+                .partitions
+                .get(usize::from(partition))
+                .and_then(|of| of.retired)
+                .map(|retired| retired.into[0])
         };
         let is_halved = |owners: &Owners| half(owners).is_some_and(|half| owners.version(half) > 0);
-        let is_late =
-            |owners: &Owners| owners.partitions[usize::from(partition)].retired.is_some_and(|retired| retired.is_late);
+        let is_late = |owners: &Owners| {
+            owners.partitions[usize::from(partition)]
+                .retired
+                .is_some_and(|retired| retired.is_late)
+        };
         match (is_halved(scheduler), is_halved(dedup)) {
             (false, _) => Left::Scheduler,
             (true, false) => Left::Dedup,
@@ -80,7 +90,8 @@ impl Left {
 
 /// Waits until partitions are split, and says how far they are.
 async fn done(running: &Running, partitions: &[u16]) -> anyhow::Result<()> {
-    let (mut said, mut since) = (vec![None; partitions.len()], Instant::now());
+    let mut said = vec![None; partitions.len()];
+    let mut since = Instant::now();
     loop {
         let scheduler = owners(running, StageName::Scheduler.name()).await?;
         let dedup = owners(running, StageName::Dedup.name()).await?;
@@ -88,9 +99,16 @@ async fn done(running: &Running, partitions: &[u16]) -> anyhow::Result<()> {
             let left = Left::of(*partition, &scheduler, &dedup);
             if *said != Some(left) {
                 (*said, since) = (Some(left), Instant::now());
-                let into = scheduler.partitions[usize::from(*partition)].retired.map(|retired| retired.into);
-                let into = into.map(|[lower, upper]| format!(" into {lower} and {upper}")).unwrap_or_default();
-                line(format_args!("partition {partition}{into}: {}", left.in_words()));
+                let into = scheduler.partitions[usize::from(*partition)]
+                    .retired
+                    .map(|retired| retired.into);
+                let into = into
+                    .map(|[lower, upper]| format!(" into {lower} and {upper}"))
+                    .unwrap_or_default();
+                line(format_args!(
+                    "partition {partition}{into}: {}",
+                    left.in_words()
+                ));
             }
         }
         if said.iter().all(|said| *said == Some(Left::Nothing)) {
@@ -98,8 +116,9 @@ async fn done(running: &Running, partitions: &[u16]) -> anyhow::Result<()> {
         }
         if since.elapsed() > PATIENCE {
             anyhow::bail!(
-                "nothing has come of the split for {} s: `rhumb status` says which instances do not answer, and their logs \
-                 why; `rhumb dead` has what could not be read. It goes on when those are back",
+                "nothing has come of the split for {} s: `rhumb status` says which instances do \
+                 not answer, and their logs why; `rhumb dead` has what could not be read. It goes \
+                 on when those are back",
                 PATIENCE.as_secs()
             );
         }

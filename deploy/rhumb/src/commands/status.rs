@@ -29,7 +29,8 @@ pub(super) struct Status {
     /// Print JSON, with the keys of `crawl --summary`
     #[arg(long)]
     json: bool,
-    /// Show the dataflow instead, anew every second, until Ctrl-C; with --json the same JSON every second
+    /// Show the dataflow instead, anew every second, until Ctrl-C; with --json the same JSON every
+    /// second
     #[arg(long)]
     watch: bool,
     /// Check that no URL is unaccounted for; otherwise exit 1 and say what is wrong
@@ -52,8 +53,11 @@ impl Status {
             if self.json {
                 line(serde_json::to_string(&summary)?);
             } else if self.watch {
-                let rates =
-                    looks.take(Instant::now(), (&snapshot, &summary), snapshot.unknown(&running.pipeline).is_none());
+                let rates = looks.take(
+                    Instant::now(),
+                    (&snapshot, &summary),
+                    snapshot.unknown(&running.pipeline).is_none(),
+                );
                 picture::show(&running.pipeline, &snapshot, &summary, &rates);
             } else {
                 line(text(&summary, &snapshot).trim_end());
@@ -72,7 +76,11 @@ impl Status {
     }
 
     /// Looks at the crawl; nothing after Ctrl-C.
-    async fn look(&self, running: &Running, interrupt: &mut Signal) -> anyhow::Result<Option<(Snapshot, Summary)>> {
+    async fn look(
+        &self,
+        running: &Running,
+        interrupt: &mut Signal,
+    ) -> anyhow::Result<Option<(Snapshot, Summary)>> {
         let mut looks = 0;
         loop {
             looks += 1;
@@ -80,9 +88,11 @@ impl Status {
                 looked = tokio::time::timeout(LOOK_AT_MOST, look(running)) => looked,
                 _ = interrupt.recv() => return Ok(None),
             };
-            let (snapshot, summary) =
-                looked.context("the broker or the processes of the crawl do not answer: has it just stopped?")??;
-            // Processes do not answer at the same moment: what is really wrong is still wrong in the next looks.
+            let (snapshot, summary) = looked.context(
+                "the broker or the processes of the crawl do not answer: has it just stopped?",
+            )??;
+            // Processes do not answer at the same moment: what is really wrong is still wrong in
+            // the next looks.
             if !self.check || looks == LOOKS_AT_WRONG || snapshot.violations().is_empty() {
                 return Ok(Some((snapshot, summary)));
             }
@@ -109,7 +119,11 @@ impl Status {
 /// Tells in several lines for a person how a crawl stands.
 fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     let mut text = String::new();
-    let state = if summary.complete { "complete" } else { "running" };
+    let state = if summary.complete {
+        "complete"
+    } else {
+        "running"
+    };
     let _ = writeln!(
         text,
         "{state} for {:.1} s: {} pages, {} bytes; {} restarts",
@@ -140,10 +154,18 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     if let Some(lost) = summary.lost_text() {
         let _ = writeln!(text, "lost      {lost}");
     }
-    let backlog: Vec<String> = snapshot.backlog.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
+    let backlog: Vec<String> = snapshot
+        .backlog
+        .iter()
+        .map(|(edge, n)| format!("{edge} {n}"))
+        .collect();
     let _ = writeln!(text, "backlog   {}", backlog.join("  "));
     // The required ones are in the backlog.
-    for consumer in summary.consumers.iter().filter(|consumer| !consumer.required) {
+    for consumer in summary
+        .consumers
+        .iter()
+        .filter(|consumer| !consumer.required)
+    {
         let _ = writeln!(text, "consumer  {}", consumer.text());
     }
     for removed in &summary.consumers_removed {
@@ -159,8 +181,17 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     for too_large in &summary.unsplittable {
         let _ = writeln!(text, "too large {too_large}");
     }
-    for Parked { stage, edge, version, messages } in &summary.parked {
-        let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
+    for Parked {
+        stage,
+        edge,
+        version,
+        messages,
+    } in &summary.parked
+    {
+        let _ = writeln!(
+            text,
+            "parked    {stage}  {edge} version {version}: {messages} messages"
+        );
     }
     processes_text(&mut text, summary, snapshot);
     text
@@ -192,8 +223,11 @@ fn orders_text(text: &mut String, summary: &Summary) {
 fn processes_text(text: &mut String, summary: &Summary, snapshot: &Snapshot) {
     match summary.conductor.as_str() {
         "" => {
-            let _ =
-                writeln!(text, "conductor none answers: limits, completion and missing instances are not looked after");
+            let _ = writeln!(
+                text,
+                "conductor none answers: limits, completion and missing instances are not looked \
+                 after"
+            );
         }
         listen => {
             let _ = writeln!(text, "conductor http://{listen}");
@@ -206,11 +240,18 @@ fn processes_text(text: &mut String, summary: &Summary, snapshot: &Snapshot) {
             text,
             "process   {:<15} {} {:>8.2} CPU s  {:>5} MB  {}  {}  http://{}",
             format!("{}.{}", process.stage, process.instance),
-            host.map_or_else(|| format!("pid {:<8}", process.pid), |host| format!("on {host}")),
+            host.map_or_else(
+                || format!("pid {:<8}", process.pid),
+                |host| format!("on {host}")
+            ),
             process.cpu_s,
             process.peak_rss_bytes / 1_000_000,
             shares_text(&process.shares),
-            if process.ready { "ready".to_owned() } else { format!("not ready ({})", process.reason) },
+            if process.ready {
+                "ready".to_owned()
+            } else {
+                format!("not ready ({})", process.reason)
+            },
             process.listen,
         );
     }
@@ -219,7 +260,11 @@ fn processes_text(text: &mut String, summary: &Summary, snapshot: &Snapshot) {
 /// Tells what a process spent its time on lately.
 fn shares_text(shares: &Shares) -> String {
     let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
-    let mut text = format!("busy {:>5}  waiting {:>5}", percent(&shares.busy), percent(&shares.waiting));
+    let mut text = format!(
+        "busy {:>5}  waiting {:>5}",
+        percent(&shares.busy),
+        percent(&shares.waiting)
+    );
     for (edge, share) in &shares.held_back {
         let _ = write!(text, "  held back by {edge} {}", percent(share));
     }

@@ -1,5 +1,5 @@
-//! `rhumb tap`: a passive look at an edge. A core NATS subscription: it cannot slow or change the crawl (P8); a
-//! tap that cannot keep up loses messages.
+//! `rhumb tap`: a passive look at an edge. A core NATS subscription: it cannot slow or change the
+//! crawl (P8); a tap that cannot keep up loses messages.
 
 use super::arguments::{BadArguments, Format, Which};
 use crate::handle::{self, Running};
@@ -26,7 +26,8 @@ pub(super) struct Tap {
     /// Only messages about this host
     #[arg(long)]
     host: Option<String>,
-    /// Only messages of the page with this trace: the page, what asks for it, how it ended, its links
+    /// Only messages of the page with this trace: the page, what asks for it, how it ended, its
+    /// links
     #[arg(long, value_name = "ID")]
     trace: Option<Trace>,
     /// How to print a message
@@ -45,7 +46,8 @@ pub(super) struct Tap {
 /// The end of the command's help: the edges there are, and examples.
 fn help() -> String {
     format!(
-        "Edges: {}\n\nExamples:\n  rhumb tap urls.new --limit 5 --format json\n  rhumb tap pages --host example.org --headers\n  rhumb tap urls.found --trace 0123456789abcdef",
+        "Edges: {}\n\nExamples:\n  rhumb tap urls.new --limit 5 --format json\n  rhumb tap pages \
+         --host example.org --headers\n  rhumb tap urls.found --trace 0123456789abcdef",
         Edge::ALL.map(Edge::name).join(" ")
     )
 }
@@ -58,12 +60,17 @@ impl Tap {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let edge = Edge::from_name(&self.edge).ok_or_else(|| {
             let names: Vec<&str> = Edge::ALL.iter().map(|edge| edge.name()).collect();
-            BadArguments(format!("there is no edge '{}'; edges are {}", self.edge, names.join(", ")))
+            BadArguments(format!(
+                "there is no edge '{}'; edges are {}",
+                self.edge,
+                names.join(", ")
+            ))
         })?;
         let running = handle::find(&self.which.layers()).await?;
         let ids = directory(&running).await.ids();
         let mut spool = Reader::open(&running.bus, [edge]).await?;
-        let mut messages = subscribe(&running.bus.client, self.subjects(edge, &running, ids)?).await?;
+        let mut messages =
+            subscribe(&running.bus.client, self.subjects(edge, &running, ids)?).await?;
         let mut shown = 0;
         let mut look = tokio::time::interval(LOOK_EVERY);
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -81,7 +88,9 @@ impl Tap {
                 Err(Unread::Failed(error)) => return Err(error),
             };
             let values = tap::all(edge, &payload);
-            let texts = values.into_iter().filter_map(|value| self.shown(&message.subject, value));
+            let texts = values
+                .into_iter()
+                .filter_map(|value| self.shown(&message.subject, value));
             for text in texts.take(self.limit.map_or(usize::MAX, |limit| limit - shown)) {
                 line(text);
                 shown += 1;
@@ -93,13 +102,21 @@ impl Tap {
     /// The subjects that the edge has, or the one of the partition that is asked for.
     fn subjects(&self, edge: Edge, running: &Running, ids: u16) -> anyhow::Result<Vec<String>> {
         let subjects = &running.bus.subjects;
-        let Some(partition) = self.partition else { return Ok(subjects.all(edge)) };
+        let Some(partition) = self.partition else {
+            return Ok(subjects.all(edge));
+        };
         if partition >= ids {
             let last = ids - 1;
-            return Err(BadArguments(format!("there is no partition {partition}: they are 0 to {last}")).into());
+            return Err(BadArguments(format!(
+                "there is no partition {partition}: they are 0 to {last}"
+            ))
+            .into());
         }
         if !subjects.has_partitions(edge) {
-            anyhow::bail!("--partition: edge {} is not divided into partitions", edge.name());
+            anyhow::bail!(
+                "--partition: edge {} is not divided into partitions",
+                edge.name()
+            );
         }
         Ok(vec![subjects.partition(edge, partition)])
     }
@@ -109,11 +126,17 @@ impl Tap {
         if let Some(host) = &self.host {
             // As URLs have it.
             let host = host.to_ascii_lowercase();
-            if !tap::urls(&value).iter().any(|url| rhumb_url::host_of(url) == host) {
+            if !tap::urls(&value)
+                .iter()
+                .any(|url| rhumb_url::host_of(url) == host)
+            {
                 return None;
             }
         }
-        if self.trace.is_some_and(|trace| tap::url_of(&value, trace).is_none()) {
+        if self
+            .trace
+            .is_some_and(|trace| tap::url_of(&value, trace).is_none())
+        {
             return None;
         }
         if self.headers
@@ -140,7 +163,14 @@ fn text_line(subject: &str, message: &Value) -> String {
     let urls = tap::urls(message);
     let shown: Vec<&str> = urls.iter().take(URLS_SHOWN).copied().collect();
     let more = urls.len().saturating_sub(URLS_SHOWN);
-    let status = message.get("status").map(|status| format!("{status} ")).unwrap_or_default();
-    let tail = if more > 0 { format!(" (+{more} more)") } else { String::new() };
+    let status = message
+        .get("status")
+        .map(|status| format!("{status} "))
+        .unwrap_or_default();
+    let tail = if more > 0 {
+        format!(" (+{more} more)")
+    } else {
+        String::new()
+    };
     format!("{subject}  {status}{}{tail}", shown.join(" "))
 }

@@ -1,7 +1,8 @@
 //! `rhumb topic`: crawl goals with scopes and shares of their own, while the crawl runs.
 //!
-//! A topic is the keys below `topics.NAME` of the configuration: what is added or changed here is what `rhumb set` would write.
-//! Invariant: what a topic follows is fixed while the topic is known, because the scope has joined hosts by it.
+//! A topic is the keys below `topics.NAME` of the configuration: what is added or changed here is
+//! what `rhumb set` would write. Invariant: what a topic follows is fixed while the topic is known,
+//! because the scope has joined hosts by it.
 
 use super::arguments::{BadArguments, Which};
 use super::drop::Wanted;
@@ -21,9 +22,10 @@ use std::process::ExitCode;
 
 /// Adds, changes, removes or lists topics: crawl goals that share the fleet
 ///
-/// Every URL has a topic, and its links inherit it, as far as the topic's scope lets them pass. A URL that several topics find is
-/// fetched once, for the first. Topics of one priority share the connections; those of a higher one go first. URLs without another
-/// topic are of the topic 'default', which goes by `scope`.
+/// Every URL has a topic, and its links inherit it, as far as the topic's scope lets them pass. A
+/// URL that several topics find is fetched once, for the first. Topics of one priority share the
+/// connections; those of a higher one go first. URLs without another topic are of the topic
+/// 'default', which goes by `scope`.
 #[derive(Args)]
 #[command(
     after_help = "KEY is one of scope.follow, scope.max_depth, scope.prefixes, scope.accept, scope.reject, priority (0 to 9, the \
@@ -116,13 +118,28 @@ impl Topic {
                 let running = handle::find(&which.layers()).await?;
                 list(&pipeline(&running).await?, json)
             }
-            What::Add { name, assignments, urls, seeds, common } => {
+            What::Add {
+                name,
+                assignments,
+                urls,
+                seeds,
+                common,
+            } => {
                 let seeds = Given::read(&urls, seeds.as_deref()).map_err(BadArguments)?;
                 let (running, now) = find(&common).await?;
-                let seeds = seeds.in_crawl(&now.url, now.limits.url_bytes_max).map_err(BadArguments)?;
+                let seeds = seeds
+                    .in_crawl(&now.url, now.limits.url_bytes_max)
+                    .map_err(BadArguments)?;
                 // It is known by a key of its own, whatever else it has.
-                let assignments: Vec<_> = assignments.into_iter().chain(["removed=false".to_owned()]).collect();
-                let keys = Keys { anew: Some(&name), expected: Some(&|now| is_new(now, &name)), ..Keys::default() };
+                let assignments: Vec<_> = assignments
+                    .into_iter()
+                    .chain(["removed=false".to_owned()])
+                    .collect();
+                let keys = Keys {
+                    anew: Some(&name),
+                    expected: Some(&|now| is_new(now, &name)),
+                    ..Keys::default()
+                };
                 let heard = change(&running, &name, &assignments, keys, &common).await?;
                 if !seeds.is_empty() {
                     let follow = pipeline(&running).await?.scope_of(&name).follow;
@@ -131,34 +148,75 @@ impl Topic {
                 check(&running, heard).await?;
                 Ok(ExitCode::SUCCESS)
             }
-            What::Set { name, assignments, common } => {
+            What::Set {
+                name,
+                assignments,
+                common,
+            } => {
                 let (running, _) = find(&common).await?;
-                let keys = Keys { expected: Some(&|now| known(now, &name)), ..Keys::default() };
+                let keys = Keys {
+                    expected: Some(&|now| known(now, &name)),
+                    ..Keys::default()
+                };
                 let heard = change(&running, &name, &assignments, keys, &common).await?;
                 check(&running, heard).await?;
                 Ok(ExitCode::SUCCESS)
             }
-            What::Remove { name, drop, yes, common } => {
+            What::Remove {
+                name,
+                drop,
+                yes,
+                common,
+            } => {
                 let (running, _) = find(&common).await?;
-                let (author, as_json) = (common.author.clone().author(), common.json);
+                let author = common.author.clone().author();
+                let as_json = common.json;
                 // One that was removed before may have URLs that wait.
-                let may_go = |now: &Pipeline| if drop { configured(now, &name) } else { known(now, &name) };
-                let keys = Keys { expected: Some(&may_go), ..Keys::default() };
-                let heard = change(&running, &name, &["removed=true".to_owned()], keys, &common).await?;
+                let may_go = |now: &Pipeline| {
+                    if drop {
+                        configured(now, &name)
+                    } else {
+                        known(now, &name)
+                    }
+                };
+                let keys = Keys {
+                    expected: Some(&may_go),
+                    ..Keys::default()
+                };
+                let heard =
+                    change(&running, &name, &["removed=true".to_owned()], keys, &common).await?;
                 let what = Selection::Topic(name.clone());
-                let wanted = Wanted { what, and_later: false, yes, author, as_json };
-                let is_done = if drop { wanted.run(&running).await } else { Ok(true) };
+                let wanted = Wanted {
+                    what,
+                    and_later: false,
+                    yes,
+                    author,
+                    as_json,
+                };
+                let is_done = if drop {
+                    wanted.run(&running).await
+                } else {
+                    Ok(true)
+                };
                 let is_done = is_done.with_context(|| {
-                    format!("topic {name} follows no link any more; `rhumb topic remove {name} --drop` again drops what waits")
+                    format!(
+                        "topic {name} follows no link any more; `rhumb topic remove {name} --drop` \
+                         again drops what waits"
+                    )
                 })?;
                 if drop && is_done && !as_json {
                     line(
-                        "what other topics found after this one is dropped for them, too: rhumb inject --again brings it back",
+                        "what other topics found after this one is dropped for them, too: rhumb \
+                         inject --again brings it back",
                     );
                 }
                 // Who is late is told at the end: the others drop what waits all the same.
                 check(&running, heard).await?;
-                Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+                Ok(if is_done {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                })
             }
         }
     }
@@ -184,16 +242,30 @@ async fn change(
     common: &Common,
 ) -> anyhow::Result<Option<Heard>> {
     if !rhumb_config::is_name(name) {
-        return Err(
-            BadArguments(format!("'{name}' is no name of a topic: it has 1 to 64 letters, digits, - and _")).into()
-        );
+        return Err(BadArguments(format!(
+            "'{name}' is no name of a topic: it has 1 to 64 letters, digits, - and _"
+        ))
+        .into());
     }
-    if let Some(assignment) = assignments.iter().find(|assignment| !assignment.contains('=')) {
-        return Err(BadArguments(format!("'{assignment}' sets nothing: it is KEY=VALUE, such as priority=5")).into());
+    if let Some(assignment) = assignments
+        .iter()
+        .find(|assignment| !assignment.contains('='))
+    {
+        return Err(BadArguments(format!(
+            "'{assignment}' sets nothing: it is KEY=VALUE, such as priority=5"
+        ))
+        .into());
     }
-    let assignments: Vec<String> = assignments.iter().map(|text| format!("topics.{name}.{text}")).collect();
-    let keys = Keys { assignments: &assignments, ..keys };
-    let (_, heard) = change_keys(running, keys, &common.author.clone().author(), common.json).await?;
+    let assignments: Vec<String> = assignments
+        .iter()
+        .map(|text| format!("topics.{name}.{text}"))
+        .collect();
+    let keys = Keys {
+        assignments: &assignments,
+        ..keys
+    };
+    let (_, heard) =
+        change_keys(running, keys, &common.author.clone().author(), common.json).await?;
     Ok(heard)
 }
 
@@ -208,8 +280,8 @@ async fn check(running: &Running, heard: Option<Heard>) -> anyhow::Result<()> {
 fn is_new(pipeline: &Pipeline, name: &str) -> Result<(), BadArguments> {
     match pipeline.topics.get(name) {
         Some(topic) if !topic.removed => Err(BadArguments(format!(
-            "there is a topic {name} already: `rhumb topic set {name} KEY=VALUE` changes it, `rhumb inject --topic {name}` \
-             gives it seeds"
+            "there is a topic {name} already: `rhumb topic set {name} KEY=VALUE` changes it, \
+             `rhumb inject --topic {name}` gives it seeds"
         ))),
         _ => Ok(()),
     }
@@ -222,9 +294,9 @@ fn is_new(pipeline: &Pipeline, name: &str) -> Result<(), BadArguments> {
 pub(super) fn known(pipeline: &Pipeline, name: &str) -> Result<(), BadArguments> {
     configured(pipeline, name)?;
     match pipeline.topics.get(name) {
-        Some(topic) if topic.removed => {
-            Err(BadArguments(format!("topic {name} was removed: `rhumb topic add {name}` adds it again")))
-        }
+        Some(topic) if topic.removed => Err(BadArguments(format!(
+            "topic {name} was removed: `rhumb topic add {name}` adds it again"
+        ))),
         _ => Ok(()),
     }
 }
@@ -237,7 +309,11 @@ fn configured(pipeline: &Pipeline, name: &str) -> Result<(), BadArguments> {
     let names: Vec<&str> = pipeline.topics.keys().map(String::as_str).collect();
     Err(BadArguments(format!(
         "there is no topic {name}; there are: {}. `rhumb topic add {name}` adds it",
-        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
     )))
 }
 
@@ -282,8 +358,12 @@ fn list(pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
         if as_json {
             line(serde_json::to_string(&told)?);
         } else {
-            let (scope, removed) = (serde_json::to_string(&told.scope)?, if told.removed { " (removed)" } else { "" });
-            line(format_args!("{name}{removed}: priority {}, slice {slice:?}, scope {scope}", told.priority));
+            let scope = serde_json::to_string(&told.scope)?;
+            let removed = if told.removed { " (removed)" } else { "" };
+            line(format_args!(
+                "{name}{removed}: priority {}, slice {slice:?}, scope {scope}",
+                told.priority
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,5 @@
-//! `rhumb topology`: the stages and the edges between them, from the tables that the stages themselves are connected by.
+//! `rhumb topology`: the stages and the edges between them, from the tables that the stages
+//! themselves are connected by.
 
 use crate::output::line;
 use clap::{Args, ValueEnum};

@@ -27,8 +27,10 @@ impl Up {
         log::begin(&pipeline.log, handle::PROGRAM);
         check_fixed(&pipeline)?;
         self.console.begin(&pipeline)?;
-        let (seeds, topic) = (Vec::new(), DEFAULT_TOPIC.into());
-        let (accept_loss, ends) = (false, false);
+        let seeds = Vec::new();
+        let topic = DEFAULT_TOPIC.into();
+        let accept_loss = false;
+        let ends = false;
         let plan = Plan {
             runs: Runs::Here,
             layers,

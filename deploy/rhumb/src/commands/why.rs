@@ -1,7 +1,8 @@
 //! `rhumb why`: where a URL is now, and why.
 //!
-//! Every process is asked; those that know something of the URL say it in a line. Those that should have answered and
-//! did not are named. The trace of a page is enough: messages about the page tell its URL.
+//! Every process is asked; those that know something of the URL say it in a line. Those that should
+//! have answered and did not are named. The trace of a page is enough: messages about the page tell
+//! its URL.
 
 use super::arguments::{BadArguments, Which};
 use crate::handle;
@@ -15,11 +16,13 @@ use std::time::Duration;
 
 /// Tells where a URL is now and why: filtered, seen, waiting for what until when
 #[derive(Args)]
-#[command(after_help = "Every process that knows something of the URL says it in a line.
+#[command(
+    after_help = "Every process that knows something of the URL says it in a line.
 
 Example:
   rhumb why https://example.org/page --data rhumb-data
-  rhumb why --trace 0123456789abcdef --for 30s          the page of which a log line or a tap gives the trace")]
+  rhumb why --trace 0123456789abcdef --for 30s          the page of which a log line or a tap gives the trace"
+)]
 pub(super) struct Why {
     /// The URL
     #[arg(required_unless_present = "trace")]
@@ -44,9 +47,15 @@ impl Why {
         let running = handle::find(&self.which.layers()).await?;
         let (url, messages) = match (url, self.trace) {
             (None, Some(trace)) => sightings::find(&running, trace, self.at_most).await?,
-            (url, _) => (running.pipeline.url.rewrite(&url.unwrap_or_default()), Vec::new()),
+            (url, _) => (
+                running.pipeline.url.rewrite(&url.unwrap_or_default()),
+                Vec::new(),
+            ),
         };
-        let whereabouts = Whereabouts { messages, ..Whereabouts::ask(&running, url).await? };
+        let whereabouts = Whereabouts {
+            messages,
+            ..Whereabouts::ask(&running, url).await?
+        };
         if self.json {
             line(serde_json::to_string(&whereabouts)?);
         } else {
@@ -62,12 +71,24 @@ fn canonical(url: &str) -> Result<String, BadArguments> {
 }
 
 fn print(of: &Whereabouts) {
-    line(format_args!("{} (partition {}, trace {})", of.url, of.partition, of.trace));
+    line(format_args!(
+        "{} (partition {}, trace {})",
+        of.url, of.partition, of.trace
+    ));
     for (edge, words) in of.messages.iter().map(Sighting::in_words) {
         line(format_args!("{edge:16} {words}"));
     }
-    for ProcessReason { stage, instance, reason } in &of.reasons {
-        line(format_args!("{:16} {}", format!("{stage} {instance}"), reason.as_deref().unwrap_or_default()));
+    for ProcessReason {
+        stage,
+        instance,
+        reason,
+    } in &of.reasons
+    {
+        line(format_args!(
+            "{:16} {}",
+            format!("{stage} {instance}"),
+            reason.as_deref().unwrap_or_default()
+        ));
     }
     for process in &of.silent {
         line(format_args!("{process:16} did not answer"));

@@ -14,7 +14,10 @@ pub(super) async fn file(uri: Uri) -> Response {
     };
     match FILES.get_file(path) {
         Some(file) => {
-            let headers = [(header::CONTENT_TYPE, media_type(path)), (header::CACHE_CONTROL, "no-cache")];
+            let headers = [
+                (header::CONTENT_TYPE, media_type(path)),
+                (header::CACHE_CONTROL, "no-cache"),
+            ];
             (headers, file.contents()).into_response()
         }
         None => (StatusCode::NOT_FOUND, "the console has no such page\n").into_response(),
@@ -40,14 +43,17 @@ mod tests {
         dir.files().chain(dir.dirs().flat_map(all)).collect()
     }
 
-    /// Goal: the page stays small. The packed files are what a browser would get from a server that packs.
+    /// Goal: the page stays small. The packed files are what a browser would get from a server that
+    /// packs.
     #[test]
     fn the_page_is_at_most_250_kb_packed_and_names_nothing_elsewhere() {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         for file in all(&FILES) {
             packed.write_all(file.contents()).unwrap();
             let text = String::from_utf8_lossy(file.contents());
-            let names_others = text.contains("src=\"http") || text.contains("href=\"http") || text.contains("@import");
+            let names_others = text.contains("src=\"http")
+                || text.contains("href=\"http")
+                || text.contains("@import");
             assert!(!names_others, "{}", file.path().display());
         }
         let bytes = packed.finish().unwrap().len();
@@ -57,9 +63,13 @@ mod tests {
     #[tokio::test]
     async fn a_path_gives_its_file_with_its_type_and_nothing_outside() {
         let get = |path: &'static str| file(Uri::from_static(path));
-        for (path, media_type) in
-            [("/", "text/html; charset=utf-8"), ("/vendor/uPlot.iife.min.js", "text/javascript; charset=utf-8")]
-        {
+        for (path, media_type) in [
+            ("/", "text/html; charset=utf-8"),
+            (
+                "/vendor/uPlot.iife.min.js",
+                "text/javascript; charset=utf-8",
+            ),
+        ] {
             let answer = get(path).await;
             assert_eq!(
                 (answer.status(), &answer.headers()["content-type"]),

@@ -18,7 +18,11 @@ impl Events {
     }
 
     pub(super) fn answer(self) -> Response {
-        let events = self.0.map(|(name, data)| Ok::<_, Infallible>(Event::default().event(name).data(data)));
-        Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+        let events = self
+            .0
+            .map(|(name, data)| Ok::<_, Infallible>(Event::default().event(name).data(data)));
+        Sse::new(events)
+            .keep_alive(KeepAlive::default())
+            .into_response()
     }
 }

@@ -12,7 +12,10 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(status: StatusCode, words: impl Into<String>) -> Self {
-        Refusal { status, words: words.into() }
+        Refusal {
+            status,
+            words: words.into(),
+        }
     }
 
     /// What the page asks for makes no sense.

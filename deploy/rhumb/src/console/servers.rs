@@ -37,7 +37,15 @@ pub(super) async fn servers(
     Query(which): Query<Which>,
     Query(Most { by, n }): Query<Most>,
 ) -> Result<Json<Value>, Refusal> {
-    ask(&shared, &which, QueueQuestion::Top { n: n.min(SERVERS_MAX), by }).await
+    ask(
+        &shared,
+        &which,
+        QueueQuestion::Top {
+            n: n.min(SERVERS_MAX),
+            by,
+        },
+    )
+    .await
 }
 
 /// The servers of a host, with what waits there.
@@ -46,12 +54,33 @@ pub(super) async fn server(
     Query(which): Query<Which>,
     Query(One { host }): Query<One>,
 ) -> Result<Json<Value>, Refusal> {
-    ask(&shared, &which, QueueQuestion::OfHost { host: host.to_ascii_lowercase(), limit: URLS_SHOWN }).await
+    ask(
+        &shared,
+        &which,
+        QueueQuestion::OfHost {
+            host: host.to_ascii_lowercase(),
+            limit: URLS_SHOWN,
+        },
+    )
+    .await
 }
 
-async fn ask(shared: &Shared, which: &Which, question: QueueQuestion) -> Result<Json<Value>, Refusal> {
+async fn ask(
+    shared: &Shared,
+    which: &Which,
+    question: QueueQuestion,
+) -> Result<Json<Value>, Refusal> {
     let (_, running) = shared.running(which.crawl.as_deref()).await?;
-    let queues::Told { servers, silent, errors } = queues::ask(&running, question).await?;
-    let silent: Vec<String> = silent.iter().map(|instance| format!("scheduler.{instance}")).collect();
-    Ok(Json(json!({ "servers": servers, "silent": silent, "errors": errors })))
+    let queues::Told {
+        servers,
+        silent,
+        errors,
+    } = queues::ask(&running, question).await?;
+    let silent: Vec<String> = silent
+        .iter()
+        .map(|instance| format!("scheduler.{instance}"))
+        .collect();
+    Ok(Json(
+        json!({ "servers": servers, "silent": silent, "errors": errors }),
+    ))
 }

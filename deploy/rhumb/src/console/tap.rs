@@ -1,7 +1,9 @@
-//! A tap of an edge for a page: decoded messages, those that pass its filter, and no more than a person can follow.
+//! A tap of an edge for a page: decoded messages, those that pass its filter, and no more than a
+//! person can follow.
 //!
-//! In: an edge, a filter, what passes on the edge. Out: messages, and how many of all they are. Invariant: a tap makes no consumer and
-//! holds nothing back (P8). Under load only some messages are looked at, and of the pages, which are large, only some are asked for.
+//! In: an edge, a filter, what passes on the edge. Out: messages, and how many of all they are.
+//! Invariant: a tap makes no consumer and holds nothing back (P8). Under load only some messages
+//! are looked at, and of the pages, which are large, only some are asked for.
 
 use super::events::{Events, Named};
 use super::refusal::Refusal;
@@ -72,17 +74,22 @@ impl Filter {
         is_of_host
             && (self.outcome.is_empty() || has(message, "outcome", &self.outcome))
             && (self.topic.is_empty() || has(message, "topic", &self.topic))
-            && self.matches.as_ref().is_none_or(|matches| matches.is_match(&clip(&message.to_string(), MATCHED_MAX)))
+            && self
+                .matches
+                .as_ref()
+                .is_none_or(|matches| matches.is_match(&clip(&message.to_string(), MATCHED_MAX)))
     }
 }
 
-/// Says whether a message has this text under this key, at any depth; outcomes are named in their own way in messages.
+/// Says whether a message has this text under this key, at any depth; outcomes are named in their
+/// own way in messages.
 fn has(message: &Value, key: &str, text: &str) -> bool {
     match message {
         Value::Array(values) => values.iter().any(|value| has(value, key, text)),
         Value::Object(fields) => fields.iter().any(|(name, value)| match value {
             Value::String(value) if name == key => {
-                value.eq_ignore_ascii_case(text) || value.eq_ignore_ascii_case(&text.replace('-', ""))
+                value.eq_ignore_ascii_case(text)
+                    || value.eq_ignore_ascii_case(&text.replace('-', ""))
             }
             value => has(value, key, text),
         }),
@@ -96,8 +103,8 @@ pub(super) async fn tap(
     Query(which): Query<Which>,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Refusal> {
-    let edge =
-        Edge::from_name(&asked.edge).ok_or_else(|| Refusal::bad(format!("there is no edge '{}'", asked.edge)))?;
+    let edge = Edge::from_name(&asked.edge)
+        .ok_or_else(|| Refusal::bad(format!("there is no edge '{}'", asked.edge)))?;
     let matches = match asked.matches.as_str() {
         "" => None,
         text => Some(
@@ -109,22 +116,49 @@ pub(super) async fn tap(
         ),
     };
     let (watcher, running) = shared.running(which.crawl.as_deref()).await?;
-    let permit =
-        TAPS.try_acquire().map_err(|_| Refusal::new(StatusCode::CONFLICT, "too many taps are open: close some"))?;
+    let permit = TAPS
+        .try_acquire()
+        .map_err(|_| Refusal::new(StatusCode::CONFLICT, "too many taps are open: close some"))?;
     let subjects = subjects(edge, &asked.partition, &running)?;
-    let Asked { host, outcome, topic, .. } = asked;
-    let filter = Filter { host: host.to_ascii_lowercase(), outcome, topic, matches };
+    let Asked {
+        host,
+        outcome,
+        topic,
+        ..
+    } = asked;
+    let filter = Filter {
+        host: host.to_ascii_lowercase(),
+        outcome,
+        topic,
+        matches,
+    };
     let spool = Reader::open(&running.bus, [edge]).await?;
     let (to, messages) = mpsc::channel(WAITING_MAX);
     tokio::spawn(async move {
         let _permit = permit;
-        let mut tap = Tap { edge, filter, spool, to, frames: 0, looked_at: 0, messages: 0, shown: 0 };
+        let mut tap = Tap {
+            edge,
+            filter,
+            spool,
+            to,
+            frames: 0,
+            looked_at: 0,
+            messages: 0,
+            shown: 0,
+        };
         if let Err(error) = tap.run(&running, subjects, || watcher.has(&running)).await {
-            let _ = tap.to.send(("error", json!({ "error": format!("{error:#}") }).to_string())).await;
+            let _ = tap
+                .to
+                .send((
+                    "error",
+                    json!({ "error": format!("{error:#}") }).to_string(),
+                ))
+                .await;
         }
     });
-    let events =
-        futures::stream::unfold(messages, |mut messages| async move { Some((messages.recv().await?, messages)) });
+    let events = futures::stream::unfold(messages, |mut messages| async move {
+        Some((messages.recv().await?, messages))
+    });
     Ok(Events::of(events).answer())
 }
 
@@ -132,11 +166,14 @@ fn subjects(edge: Edge, partition: &str, running: &Running) -> Result<Vec<String
     let subjects = &running.bus.subjects;
     match partition {
         "" => Ok(subjects.all(edge)),
-        _ if !subjects.has_partitions(edge) => {
-            Err(Refusal::bad(format!("edge {} is not divided into partitions", edge.name())))
-        }
+        _ if !subjects.has_partitions(edge) => Err(Refusal::bad(format!(
+            "edge {} is not divided into partitions",
+            edge.name()
+        ))),
         text => {
-            let partition = text.parse().map_err(|_| Refusal::bad(format!("'{text}' is no partition")))?;
+            let partition = text
+                .parse()
+                .map_err(|_| Refusal::bad(format!("'{text}' is no partition")))?;
             Ok(vec![subjects.partition(edge, partition)])
         }
     }
@@ -168,14 +205,17 @@ impl Tap {
         let are_large = self.edge.is_spooled();
         let most = if are_large { PAGES_MAX } else { LOOKED_AT_MAX };
         let mut messages = subscribe(client, subjects.clone()).await?;
-        let (mut said, mut count_at) = (0, Instant::now());
+        let mut said = 0;
+        let mut count_at = Instant::now();
         let mut before = None;
         while !self.to.is_closed() {
             anyhow::ensure!(is_there(), "the crawl is gone");
             let end = Instant::now() + WINDOW;
             let mut in_window = 0;
             while let Ok(message) = tokio::time::timeout_at(end.into(), messages.next()).await {
-                let Some(message) = message else { anyhow::bail!("the connection to the broker has ended") };
+                let Some(message) = message else {
+                    anyhow::bail!("the connection to the broker has ended")
+                };
                 in_window += 1;
                 self.frames += u64::from(!are_large);
                 if in_window <= most {
@@ -191,7 +231,9 @@ impl Tap {
             if are_large && count_at <= Instant::now() {
                 count_at = Instant::now() + COUNT_EVERY;
                 let last = published(running, self.edge).await;
-                self.frames += last.zip(before).map_or(0, |(last, before): (u64, u64)| last.saturating_sub(before));
+                self.frames += last
+                    .zip(before)
+                    .map_or(0, |(last, before): (u64, u64)| last.saturating_sub(before));
                 before = last.or(before);
             }
             if self.frames.max(self.looked_at) != said {
@@ -204,9 +246,13 @@ impl Tap {
 
     /// Says how many messages passed, as far as that is known without a look at all of them.
     async fn say_rate(&mut self) {
-        let (frames, looked_at) = (self.frames.max(self.looked_at), self.looked_at.max(1));
-        let seen = (frames * self.messages).div_ceil(looked_at).max(self.messages);
-        let rate = json!({ "seen": seen, "shown": self.shown, "every": frames.div_ceil(looked_at) });
+        let frames = self.frames.max(self.looked_at);
+        let looked_at = self.looked_at.max(1);
+        let seen = (frames * self.messages)
+            .div_ceil(looked_at)
+            .max(self.messages);
+        let rate =
+            json!({ "seen": seen, "shown": self.shown, "every": frames.div_ceil(looked_at) });
         let _ = self.to.send(("rate", rate.to_string())).await;
     }
 
@@ -233,16 +279,34 @@ impl Tap {
 
 /// How many messages the stream of an edge has taken.
 async fn published(running: &Running, edge: Edge) -> Option<u64> {
-    let stream = running.bus.jetstream.get_stream(running.bus.subjects.stream(edge.name())).await.ok()?;
+    let stream = running
+        .bus
+        .jetstream
+        .get_stream(running.bus.subjects.stream(edge.name()))
+        .await
+        .ok()?;
     Some(stream.cached_info().state.last_sequence)
 }
 
 /// A message as the page gets it.
 fn shown(subject: &str, message: &Value, urls: &[&str]) -> Value {
-    let at_ms = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64;
-    let status = message.get("status").map(|status| format!("{status} ")).unwrap_or_default();
-    let more = if urls.len() > 1 { format!(" (+{} more)", urls.len() - 1) } else { String::new() };
-    let short = format!("{status}{}{more}", urls.first().copied().unwrap_or_default());
+    let at_ms = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap_or_default()
+        .as_millis() as u64;
+    let status = message
+        .get("status")
+        .map(|status| format!("{status} "))
+        .unwrap_or_default();
+    let more = if urls.len() > 1 {
+        format!(" (+{} more)", urls.len() - 1)
+    } else {
+        String::new()
+    };
+    let short = format!(
+        "{status}{}{more}",
+        urls.first().copied().unwrap_or_default()
+    );
     let is_long = message.to_string().len() > SHOWN_MAX;
     let message = if is_long {
         json!({ "too_long": true, "begins": clip(&message.to_string(), SHOWN_MAX) })
@@ -268,20 +332,32 @@ mod tests {
         let message = json!({ "entries": [{ "url": "http://a.test/x", "outcome": "NotModified", "origin": { "topic": "news" } }] });
         let passes = |host: &str, outcome: &str, topic: &str, matches: Option<&str>| {
             let matches = matches.map(|text| Regex::new(text).unwrap());
-            let filter = Filter { host: host.into(), outcome: outcome.into(), topic: topic.into(), matches };
+            let filter = Filter {
+                host: host.into(),
+                outcome: outcome.into(),
+                topic: topic.into(),
+                matches,
+            };
             filter.passes(&message, &tap::urls(&message))
         };
         assert!(passes("", "", "", None) && passes("a.test", "not-modified", "news", Some("/x")));
-        for (host, outcome, topic, matches) in
-            [("b.test", "", "", None), ("", "fetched", "", None), ("", "", "shop", None), ("", "", "", Some("/y"))]
-        {
-            assert!(!passes(host, outcome, topic, matches), "{host} {outcome} {topic} {matches:?}");
+        for (host, outcome, topic, matches) in [
+            ("b.test", "", "", None),
+            ("", "fetched", "", None),
+            ("", "", "shop", None),
+            ("", "", "", Some("/y")),
+        ] {
+            assert!(
+                !passes(host, outcome, topic, matches),
+                "{host} {outcome} {topic} {matches:?}"
+            );
         }
     }
 
     #[test]
     fn a_message_is_shown_with_its_urls_and_a_very_long_one_is_cut() {
-        let message = json!({ "status": 200, "url": "http://a.test/", "body": "x".repeat(2 * SHOWN_MAX) });
+        let message =
+            json!({ "status": 200, "url": "http://a.test/", "body": "x".repeat(2 * SHOWN_MAX) });
         let shown = shown("rhumb.c.pages", &message, &tap::urls(&message));
         assert_eq!(
             (shown["short"].as_str(), shown["urls"][0].as_str()),

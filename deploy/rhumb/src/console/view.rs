@@ -1,4 +1,5 @@
-//! A view: what the page shows of one look at a crawl. Its picture is drawn from the tables of stages and edges.
+//! A view: what the page shows of one look at a crawl. Its picture is drawn from the tables of
+//! stages and edges.
 
 use super::curves::Point;
 use crate::handle::Running;
@@ -91,8 +92,12 @@ impl<'a> View<'a> {
         moment: &Moment,
     ) -> Self {
         let looks = stages(snapshot, &running.pipeline);
-        let (state, short) = (summary.state(), short(&looks, snapshot, summary.deployed));
-        let shown: Vec<_> = looks.into_iter().map(|look| Stage::of(look, rates)).collect();
+        let state = summary.state();
+        let short = short(&looks, snapshot, summary.deployed);
+        let shown: Vec<_> = looks
+            .into_iter()
+            .map(|look| Stage::of(look, rates))
+            .collect();
         View {
             crawl: &running.pipeline.crawl,
             state,
@@ -101,7 +106,10 @@ impl<'a> View<'a> {
             allow_actions: moment.allow_actions,
             kubernetes: summary.deployed,
             short: short.filter(|_| state == "running"),
-            edges: EDGES.iter().map(|row| EdgeView::of(row, &shown, snapshot, rates, moment.now)).collect(),
+            edges: EDGES
+                .iter()
+                .map(|row| EdgeView::of(row, &shown, snapshot, rates, moment.now))
+                .collect(),
             stages: shown,
             notes: notes(summary),
             summary,
@@ -117,18 +125,38 @@ impl<'a> View<'a> {
 
 /// Who is silent, what operators have ordered, and what is parked.
 fn notes(summary: &Summary) -> Vec<String> {
-    let Summary { paused, dropped, set, parked, silent, .. } = summary;
+    let Summary {
+        paused,
+        dropped,
+        set,
+        parked,
+        silent,
+        ..
+    } = summary;
     let silent = silent.iter().map(|silent| format!("silent: {silent}"));
     let paused = paused.iter().map(|pause| format!("paused: {pause}"));
     let dropped = dropped.iter().map(|order| format!("dropped: {order}"));
     let set = set.iter().map(|setting| format!("set: {setting}"));
-    let parked = parked.iter().map(|of| format!("parked for {}: {} messages of {}", of.stage, of.messages, of.edge));
-    silent.chain(paused).chain(dropped).chain(set).chain(parked).collect()
+    let parked = parked.iter().map(|of| {
+        format!(
+            "parked for {}: {} messages of {}",
+            of.stage, of.messages, of.edge
+        )
+    });
+    silent
+        .chain(paused)
+        .chain(dropped)
+        .chain(set)
+        .chain(parked)
+        .collect()
 }
 
 fn words(state: &str, summary: &Summary) -> String {
     let since = match summary.elapsed_s {
-        elapsed if elapsed > 0.0 => format!(" for {}", humantime::format_duration(Duration::from_secs(elapsed as u64))),
+        elapsed if elapsed > 0.0 => format!(
+            " for {}",
+            humantime::format_duration(Duration::from_secs(elapsed as u64))
+        ),
         _ => String::new(),
     };
     match (state, &summary.held) {
@@ -141,8 +169,14 @@ fn words(state: &str, summary: &Summary) -> String {
 
 impl<'a> Stage<'a> {
     fn of(look: StageLook<'a>, rates: &Rates) -> Self {
-        let (state, says, name) = (look.state(), look.says(), look.row.name);
-        let instances: Vec<_> = look.processes.iter().map(|process| Instance::of(process, rates)).collect();
+        let state = look.state();
+        let says = look.says();
+        let name = look.row.name;
+        let instances: Vec<_> = look
+            .processes
+            .iter()
+            .map(|process| Instance::of(process, rates))
+            .collect();
         Stage {
             name,
             says,
@@ -165,7 +199,11 @@ impl<'a> Instance<'a> {
             ready: process.ready,
             reason: &process.reason,
             listen: &process.listen,
-            cpu: rates.cpu.get(&(process.stage.clone(), process.instance)).copied().unwrap_or_default(),
+            cpu: rates
+                .cpu
+                .get(&(process.stage.clone(), process.instance))
+                .copied()
+                .unwrap_or_default(),
             cpu_s: process.cpu_s,
             rss_bytes: process.peak_rss_bytes,
             shares: &process.shares,
@@ -176,7 +214,13 @@ impl<'a> Instance<'a> {
 
 impl EdgeView {
     /// An edge among the stages that are shown. What no stage takes is there for taps.
-    fn of(row: &'static EdgeRow, shown: &[Stage<'_>], snapshot: &Snapshot, rates: &Rates, now: Duration) -> Self {
+    fn of(
+        row: &'static EdgeRow,
+        shown: &[Stage<'_>],
+        snapshot: &Snapshot,
+        rates: &Rates,
+        now: Duration,
+    ) -> Self {
         let stream = snapshot.streams.get(row.name);
         let of = |number: fn(&StreamUse) -> u64| stream.map(number);
         EdgeView {
@@ -186,12 +230,17 @@ impl EdgeView {
                 .filter(|to| !to.is_empty())
                 .unwrap_or_else(|| vec![Party::Tap.name()]),
             per: row.division.per(),
-            kind: if row.kind == Kind::Core { "core" } else { "stream" },
+            kind: if row.kind == Kind::Core {
+                "core"
+            } else {
+                "stream"
+            },
             message: row.message,
             rate: stream.map(|_| rates.edges.get(row.name).copied().unwrap_or_default()),
             backlog: of(|stream| stream.behind.messages()),
             unacked: of(|stream| stream.behind.unacked),
-            oldest_s: stream.and_then(|stream| Some(now.saturating_sub(stream.oldest_at?).as_secs_f64())),
+            oldest_s: stream
+                .and_then(|stream| Some(now.saturating_sub(stream.oldest_at?).as_secs_f64())),
             bytes: of(|stream| stream.bytes),
             bytes_max: of(|stream| stream.bytes_max),
         }
@@ -204,5 +253,9 @@ fn names(parties: &[Party], shown: &[Stage<'_>]) -> Vec<&'static str> {
         Party::Stage(stage) => shown.iter().any(|of| of.name == stage.name()),
         Party::Rhumb | Party::Tap => true,
     };
-    parties.iter().filter(is_shown).map(|party| party.name()).collect()
+    parties
+        .iter()
+        .filter(is_shown)
+        .map(|party| party.name())
+        .collect()
 }

@@ -1,7 +1,7 @@
 //! Watchers: each looks at one crawl, once a second, for all pages that show it.
 //!
-//! In: a crawl, found as other commands find it, again and again. Out: its views, and why there are none. Invariant: however many
-//! pages are open, the crawl is looked at once; when none is, seldom.
+//! In: a crawl, found as other commands find it, again and again. Out: its views, and why there are
+//! none. Invariant: however many pages are open, the crawl is looked at once; when none is, seldom.
 
 use super::Shared;
 use super::curves::Curves;
@@ -67,9 +67,16 @@ pub(super) enum NoCrawl {
 
 impl Watchers {
     pub(super) fn new(layers: Layers, door: &Door) -> Self {
-        let watchers = Watchers { layers, may_act: door.may_act, by_crawl: Mutex::default() };
-        // A crawl that nobody has to choose is looked at before a page asks: its first page need not wait for a look.
-        let is_named = |pipeline: Pipeline| pipeline.broker.url.is_empty() || pipeline.crawl != handle::UNNAMED;
+        let watchers = Watchers {
+            layers,
+            may_act: door.may_act,
+            by_crawl: Mutex::default(),
+        };
+        // A crawl that nobody has to choose is looked at before a page asks: its first page need
+        // not wait for a look.
+        let is_named = |pipeline: Pipeline| {
+            pipeline.broker.url.is_empty() || pipeline.crawl != handle::UNNAMED
+        };
         if handle::local(&watchers.layers).is_ok_and(is_named) {
             watchers.begin("", None);
         }
@@ -85,14 +92,18 @@ impl Watchers {
         if let Some(known) = self.known(wanted.unwrap_or_default()) {
             return Ok(known);
         }
-        let named = crawls::named(&self.layers).await.map_err(|error| NoCrawl::Unknown(format!("{error:#}")))?;
+        let named = crawls::named(&self.layers)
+            .await
+            .map_err(|error| NoCrawl::Unknown(format!("{error:#}")))?;
         match (named, wanted) {
             (Named::One, _) => Ok(self.begin("", None)),
             (Named::OneOf(there), Some(name)) if there.iter().any(|known| known == name) => {
                 Ok(self.begin(name, Some(name)))
             }
             (Named::OneOf(there), None) => match there.as_slice() {
-                [] => Err(NoCrawl::Unknown("there is no crawl at this broker".to_owned())),
+                [] => Err(NoCrawl::Unknown(
+                    "there is no crawl at this broker".to_owned(),
+                )),
                 // It may get company, and then a name is needed.
                 [one] => Ok(self.begin(one, Some(one))),
                 _ => Err(NoCrawl::Choose(there)),
@@ -103,13 +114,22 @@ impl Watchers {
 
     fn begin(&self, key: &str, crawl: Option<&str>) -> Arc<Watcher> {
         let mut layers = self.layers.clone();
-        layers.set.extend(crawl.map(|crawl| handle::assignment("crawl", crawl)));
+        layers
+            .set
+            .extend(crawl.map(|crawl| handle::assignment("crawl", crawl)));
         let mut by_crawl = self.by_crawl.lock().unwrap_or_else(PoisonError::into_inner);
-        by_crawl.entry(key.to_owned()).or_insert_with(|| Watcher::begin(layers, self.may_act)).clone()
+        by_crawl
+            .entry(key.to_owned())
+            .or_insert_with(|| Watcher::begin(layers, self.may_act))
+            .clone()
     }
 
     fn known(&self, name: &str) -> Option<Arc<Watcher>> {
-        self.by_crawl.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.by_crawl
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .cloned()
     }
 }
 
@@ -118,14 +138,27 @@ impl Shared {
     ///
     /// # Errors
     /// It is not there now, or not named.
-    pub(super) async fn running(&self, crawl: Option<&str>) -> Result<(Arc<Watcher>, Arc<Running>), Refusal> {
+    pub(super) async fn running(
+        &self,
+        crawl: Option<&str>,
+    ) -> Result<(Arc<Watcher>, Arc<Running>), Refusal> {
         let watcher = self.watchers.get(crawl).await.map_err(|why| match why {
-            NoCrawl::Choose(crawls) => Refusal::bad(format!("which crawl? There are {}", crawls.join(", "))),
+            NoCrawl::Choose(crawls) => {
+                Refusal::bad(format!("which crawl? There are {}", crawls.join(", ")))
+            }
             NoCrawl::Unknown(why) => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why),
         })?;
-        let running = watcher.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let running =
-            running.ok_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the crawl is not there now"))?;
+        let running = watcher
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let running = running.ok_or_else(|| {
+            Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the crawl is not there now",
+            )
+        })?;
         Ok((watcher, running))
     }
 }
@@ -152,9 +185,18 @@ pub(super) struct Watcher {
 
 impl Watcher {
     fn begin(layers: Layers, may_act: bool) -> Arc<Self> {
-        let (running, curves, seen) = (Mutex::default(), Mutex::default(), watch::Sender::new(Seen::default()));
+        let running = Mutex::default();
+        let curves = Mutex::default();
+        let seen = watch::Sender::new(Seen::default());
         let is_deployed = AtomicBool::new(false);
-        let watcher = Arc::new(Watcher { layers, may_act, running, is_deployed, curves, seen });
+        let watcher = Arc::new(Watcher {
+            layers,
+            may_act,
+            running,
+            is_deployed,
+            curves,
+            seen,
+        });
         tokio::spawn(watcher.clone().watch());
         watcher
     }
@@ -172,8 +214,18 @@ impl Watcher {
 
     /// The arguments by which another command of this program finds the same crawl.
     pub(super) fn arguments(&self) -> Vec<String> {
-        let file = self.layers.file.iter().flat_map(|file| ["--config".to_owned(), file.display().to_string()]);
-        file.chain(self.layers.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()])).collect()
+        let file = self
+            .layers
+            .file
+            .iter()
+            .flat_map(|file| ["--config".to_owned(), file.display().to_string()]);
+        file.chain(
+            self.layers
+                .set
+                .iter()
+                .flat_map(|set| ["--set".to_owned(), set.clone()]),
+        )
+        .collect()
     }
 
     /// What was seen last, what is remembered, and all looks from now on.
@@ -187,15 +239,26 @@ impl Watcher {
             tokio::task::yield_now().await;
             Some(("history", self.curves().json()))
         });
-        let later = futures::stream::unfold((seen, has_history), |(mut seen, has_history)| async move {
-            seen.changed().await.ok()?;
-            let Seen { view: last, gone: why, history } = seen.borrow_and_update().clone();
-            let has_it = has_history || history.is_some();
-            let history = history.filter(|_| !has_history).map(|json| ("history", json.to_string()));
-            let named = [history, why.map(gone).or_else(|| last.map(view))];
-            Some((futures::stream::iter(named), (seen, has_it)))
-        });
-        futures::stream::iter(first).chain(history).chain(later.flatten()).filter_map(std::future::ready).boxed()
+        let later =
+            futures::stream::unfold((seen, has_history), |(mut seen, has_history)| async move {
+                seen.changed().await.ok()?;
+                let Seen {
+                    view: last,
+                    gone: why,
+                    history,
+                } = seen.borrow_and_update().clone();
+                let has_it = has_history || history.is_some();
+                let history = history
+                    .filter(|_| !has_history)
+                    .map(|json| ("history", json.to_string()));
+                let named = [history, why.map(gone).or_else(|| last.map(view))];
+                Some((futures::stream::iter(named), (seen, has_it)))
+            });
+        futures::stream::iter(first)
+            .chain(history)
+            .chain(later.flatten())
+            .filter_map(std::future::ready)
+            .boxed()
     }
 
     async fn watch(self: Arc<Self>) {
@@ -221,7 +284,9 @@ impl Watcher {
 
     /// Says whether the crawl is named by its data directory, and none runs there.
     fn has_no_handle(&self) -> bool {
-        let pipeline = handle::local(&self.layers).ok().filter(|pipeline| pipeline.broker.url.is_empty());
+        let pipeline = handle::local(&self.layers)
+            .ok()
+            .filter(|pipeline| pipeline.broker.url.is_empty());
         pipeline.is_some_and(|pipeline| matches!(Handle::read(&pipeline.data), Ok(None)))
     }
 
@@ -237,7 +302,8 @@ impl Watcher {
     /// Looks at a crawl until it is gone. Says why that is so.
     async fn look_while_there(&self, running: Arc<Running>) -> String {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.clone());
-        let (mut looks, mut in_vain) = (Looks::default(), 0);
+        let mut looks = Looks::default();
+        let mut in_vain = 0;
         loop {
             let began = Instant::now();
             match self.look_once(&running, &mut looks).await {
@@ -254,40 +320,69 @@ impl Watcher {
                 }
             }
             // A page that is opened meanwhile is not kept waiting.
-            while began.elapsed() < if self.seen.receiver_count() > 0 { LOOK_EVERY } else { LOOK_SELDOM } {
+            while began.elapsed()
+                < if self.seen.receiver_count() > 0 {
+                    LOOK_EVERY
+                } else {
+                    LOOK_SELDOM
+                }
+            {
                 tokio::time::sleep(PAGES_EVERY).await;
             }
         }
     }
 
     /// Gives the view, and what it was made from and when.
-    async fn look_once(&self, running: &Running, looks: &mut Looks) -> anyhow::Result<(String, Snapshot, Duration)> {
+    async fn look_once(
+        &self,
+        running: &Running,
+        looks: &mut Looks,
+    ) -> anyhow::Result<(String, Snapshot, Duration)> {
         let looked = tokio::time::timeout(LOOK_AT_MOST, look(running)).await;
-        let (snapshot, summary) =
-            looked.map_err(|_| anyhow::anyhow!("the broker or the processes of the crawl do not answer"))??;
-        anyhow::ensure!(!snapshot.processes.is_empty(), "no process of the crawl answers");
+        let (snapshot, summary) = looked.map_err(|_| {
+            anyhow::anyhow!("the broker or the processes of the crawl do not answer")
+        })??;
+        anyhow::ensure!(
+            !snapshot.processes.is_empty(),
+            "no process of the crawl answers"
+        );
         self.is_deployed.store(summary.deployed, Ordering::Relaxed);
         let is_whole = snapshot.unknown(&running.pipeline).is_none();
         let rates = looks.take(Instant::now(), (&snapshot, &summary), is_whole);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let point = Curves::point(now.as_secs(), &snapshot, &summary, &rates);
         self.curves().push(point.clone());
-        let moment = Moment { now, allow_actions: self.may_act };
+        let moment = Moment {
+            now,
+            allow_actions: self.may_act,
+        };
         let view = View::of(running, (&snapshot, &summary), &rates, point, &moment).json();
         Ok((view, snapshot, now))
     }
 
     /// Remembers the pace from before the first look, once all schedulers tell it.
     async fn remember_beginning(&self, running: &Running, snapshot: &Snapshot, now: Duration) {
-        let schedulers = || snapshot.processes.iter().filter(|process| process.stage == StageName::Scheduler.name());
+        let schedulers = || {
+            snapshot
+                .processes
+                .iter()
+                .filter(|process| process.stage == StageName::Scheduler.name())
+        };
         let all_ready = schedulers().count() > 0 && schedulers().all(|scheduler| scheduler.ready);
         if self.curves().has_beginning() || !all_ready {
             return;
         }
         let instances = schedulers().map(|scheduler| scheduler.instance).collect();
-        let gathered =
-            tokio::time::timeout(BEGINNING_AT_MOST, gather(&running.bus, instances, 1, Duration::ZERO)).await;
-        let Ok(Ok(Gathered { tallied, ran, .. })) = gathered else { return };
+        let gathered = tokio::time::timeout(
+            BEGINNING_AT_MOST,
+            gather(&running.bus, instances, 1, Duration::ZERO),
+        )
+        .await;
+        let Ok(Ok(Gathered { tallied, ran, .. })) = gathered else {
+            return;
+        };
         let mut curves = self.curves();
         curves.begin_with(now.as_secs(), ran, &tallied.pace);
         let history = curves.json().into();

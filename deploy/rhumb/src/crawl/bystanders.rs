@@ -1,6 +1,7 @@
 //! Optional consumers, as the supervisor sees them: one that holds the crawl back is removed (P8).
 //!
-//! In: who reads the streams that are kept by interest, and how far behind each is. Out: who is to go, and why.
+//! In: who reads the streams that are kept by interest, and how far behind each is. Out: who is to
+//! go, and why.
 //!
 //! Invariant: a required consumer is never named.
 
@@ -29,16 +30,31 @@ pub(super) struct Leaving {
 
 impl Bystanders {
     /// Says which of the consumers hold the crawl back.
-    pub(super) fn judge(&mut self, now: Instant, consumers: &[Interested], pipeline: &Pipeline) -> Vec<Leaving> {
-        let optional: Vec<&Interested> = consumers.iter().filter(|consumer| !consumer.is_required).collect();
-        let is_there =
-            |(edge, name): &(Edge, String)| optional.iter().any(|one| one.edge == *edge && one.name == *name);
+    pub(super) fn judge(
+        &mut self,
+        now: Instant,
+        consumers: &[Interested],
+        pipeline: &Pipeline,
+    ) -> Vec<Leaving> {
+        let optional: Vec<&Interested> = consumers
+            .iter()
+            .filter(|consumer| !consumer.is_required)
+            .collect();
+        let is_there = |(edge, name): &(Edge, String)| {
+            optional
+                .iter()
+                .any(|one| one.edge == *edge && one.name == *name)
+        };
         self.acked.retain(|key, _| is_there(key));
         let expiry = pipeline.broker.consumer_expiry;
         let leaving = optional.into_iter().filter_map(|consumer| {
-            let (edge, name) = (consumer.edge, consumer.name.clone());
+            let edge = consumer.edge;
+            let name = consumer.name.clone();
             let idle = self.idle(now, consumer);
-            let lag_max = pipeline.edges.stream(edge).map_or(0, |stream| stream.bytes_max.0 / 2);
+            let lag_max = pipeline
+                .edges
+                .stream(edge)
+                .map_or(0, |stream| stream.bytes_max.0 / 2);
             let reason = if lag_max > 0 && consumer.bytes > lag_max {
                 format!(
                     "it is about {} bytes behind, more than half of edges.{}.bytes_max",
@@ -47,7 +63,10 @@ impl Bystanders {
                 )
             } else if idle >= expiry {
                 let messages = consumer.messages();
-                format!("{messages} messages wait for it, and it acked none for {expiry:?} (broker.consumer_expiry)")
+                format!(
+                    "{messages} messages wait for it, and it acked none for {expiry:?} \
+                     (broker.consumer_expiry)"
+                )
             } else {
                 return None;
             };
@@ -68,7 +87,8 @@ impl Bystanders {
 
     /// A consumer was removed.
     pub(super) fn left(&mut self, Leaving { edge, name, reason }: &Leaving) {
-        self.removed.push(format!("{name} from {}: {reason}", edge.name()));
+        self.removed
+            .push(format!("{name} from {}: {reason}", edge.name()));
     }
 
     /// Those that were removed, each with the reason.
@@ -82,34 +102,75 @@ mod tests {
     use super::*;
 
     fn pipeline() -> Pipeline {
-        let set = ["broker.consumer_expiry=10s", "edges.pages.bytes_max=16MiB", "network.allow_private_addresses=true"];
-        let layers = rhumb_config::Layers { file: None, set: set.map(str::to_owned).to_vec() };
-        layers.load_with(std::iter::empty()).expect("a configuration")
+        let set = [
+            "broker.consumer_expiry=10s",
+            "edges.pages.bytes_max=16MiB",
+            "network.allow_private_addresses=true",
+        ];
+        let layers = rhumb_config::Layers {
+            file: None,
+            set: set.map(str::to_owned).to_vec(),
+        };
+        layers
+            .load_with(std::iter::empty())
+            .expect("a configuration")
     }
 
     fn consumer(waiting: u64, bytes: u64, acked_at: i128) -> Interested {
-        let (name, acked_at) = ("guest".to_owned(), Some(acked_at));
-        Interested { edge: Edge::Pages, name, is_required: false, waiting, unacked: 0, redelivered: 0, bytes, acked_at }
+        let name = "guest".to_owned();
+        let acked_at = Some(acked_at);
+        Interested {
+            edge: Edge::Pages,
+            name,
+            is_required: false,
+            waiting,
+            unacked: 0,
+            redelivered: 0,
+            bytes,
+            acked_at,
+        }
     }
 
     #[test]
     fn who_lags_by_more_than_half_of_the_stream_goes_at_once() {
-        let (mut bystanders, now, pipeline) = (Bystanders::default(), Instant::now(), pipeline());
-        assert_eq!(bystanders.judge(now, &[consumer(9, 8 << 20, 1)], &pipeline), []);
+        let mut bystanders = Bystanders::default();
+        let now = Instant::now();
+        let pipeline = pipeline();
+        assert_eq!(
+            bystanders.judge(now, &[consumer(9, 8 << 20, 1)], &pipeline),
+            []
+        );
         let leaving = bystanders.judge(now, &[consumer(9, (8 << 20) + 1, 1)], &pipeline);
         assert_eq!(leaving.len(), 1);
-        assert!(leaving[0].reason.contains("8388609 bytes behind"), "{leaving:?}");
+        assert!(
+            leaving[0].reason.contains("8388609 bytes behind"),
+            "{leaving:?}"
+        );
         bystanders.left(&leaving[0]);
-        assert!(bystanders.removed()[0].starts_with("guest from pages: it is"), "{:?}", bystanders.removed());
-        let required = Interested { is_required: true, ..consumer(9, 16 << 20, 1) };
-        assert_eq!(bystanders.judge(now + 99 * Duration::from_secs(1), &[required], &pipeline), []);
+        assert!(
+            bystanders.removed()[0].starts_with("guest from pages: it is"),
+            "{:?}",
+            bystanders.removed()
+        );
+        let required = Interested {
+            is_required: true,
+            ..consumer(9, 16 << 20, 1)
+        };
+        assert_eq!(
+            bystanders.judge(now + 99 * Duration::from_secs(1), &[required], &pipeline),
+            []
+        );
     }
 
     #[test]
     fn who_acks_nothing_of_what_waits_goes_after_a_while() {
-        let (mut bystanders, start, pipeline) = (Bystanders::default(), Instant::now(), pipeline());
+        let mut bystanders = Bystanders::default();
+        let start = Instant::now();
+        let pipeline = pipeline();
         let mut goes = |after_s, consumer| {
-            !bystanders.judge(start + Duration::from_secs(after_s), &[consumer], &pipeline).is_empty()
+            !bystanders
+                .judge(start + Duration::from_secs(after_s), &[consumer], &pipeline)
+                .is_empty()
         };
         assert!(!goes(0, consumer(1, 1, 1)) && !goes(9, consumer(5, 5, 1)));
         assert!(!goes(10, consumer(5, 5, 2)), "it acked");

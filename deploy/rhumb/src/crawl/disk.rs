@@ -1,10 +1,10 @@
 //! Notices a full disk, and that it has room again.
 //!
-//! In: the folders that a crawl writes to, how many processes have died, and whether the broker says that its disk is
-//! full. Out: what has changed.
+//! In: the folders that a crawl writes to, how many processes have died, and whether the broker
+//! says that its disk is full. Out: what has changed.
 //!
-//! A quota that is used up is a full disk which the file system still calls empty: after a death it is tried whether a
-//! file finds room.
+//! A quota that is used up is a full disk which the file system still calls empty: after a death it
+//! is tried whether a file finds room.
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -46,7 +46,13 @@ pub(super) enum DiskChange {
 impl Disk {
     /// The disks of these folders, not full yet.
     pub(super) fn new(folders: Vec<PathBuf>) -> Self {
-        Disk { folders, free: bytes_free, holds, deaths: 0, is_full: false }
+        Disk {
+            folders,
+            free: bytes_free,
+            holds,
+            deaths: 0,
+            is_full: false,
+        }
     }
 
     /// Whether the disk was full at the latest look.
@@ -54,12 +60,20 @@ impl Disk {
         self.is_full
     }
 
-    /// Looks at the disks. `deaths`: how many processes have died so far. `broker_says_full`: the broker could not write.
-    /// `broker_is_ours`: it is started again when there is room, so its word does not count then.
-    pub(super) fn look(&mut self, deaths: u64, broker_says_full: bool, broker_is_ours: bool) -> Option<DiskChange> {
+    /// Looks at the disks. `deaths`: how many processes have died so far. `broker_says_full`: the
+    /// broker could not write. `broker_is_ours`: it is started again when there is room, so its
+    /// word does not count then.
+    pub(super) fn look(
+        &mut self,
+        deaths: u64,
+        broker_says_full: bool,
+        broker_is_ours: bool,
+    ) -> Option<DiskChange> {
         let has_died = std::mem::replace(&mut self.deaths, deaths) != deaths;
         let lacks = |bytes: u64, tried: bool| {
-            let lacks = |folder: &&PathBuf| (self.free)(folder) < bytes || tried && !(self.holds)(folder, bytes);
+            let lacks = |folder: &&PathBuf| {
+                (self.free)(folder) < bytes || tried && !(self.holds)(folder, bytes)
+            };
             self.folders.iter().find(lacks)
         };
         if self.is_full {
@@ -67,7 +81,9 @@ impl Disk {
             self.is_full = !has_room;
             return has_room.then_some(DiskChange::Room);
         }
-        let full = lacks(NO_ROOM, has_died).or_else(|| self.folders.first().filter(|_| broker_says_full)).cloned()?;
+        let full = lacks(NO_ROOM, has_died)
+            .or_else(|| self.folders.first().filter(|_| broker_says_full))
+            .cloned()?;
         self.is_full = true;
         Some(DiskChange::Full(full))
     }
@@ -75,10 +91,12 @@ impl Disk {
 
 /// Room on the disk of a directory, in bytes; plenty when nobody can tell.
 fn bytes_free(directory: &Path) -> u64 {
-    rustix::fs::statvfs(directory).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+    rustix::fs::statvfs(directory)
+        .map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Says whether a file of so many bytes finds room in a directory, within its quota too; true when nobody can tell.
+/// Says whether a file of so many bytes finds room in a directory, within its quota too; true when
+/// nobody can tell.
 fn holds(directory: &Path, bytes: u64) -> bool {
     let path = directory.join(PROBE);
     let tried = File::create(&path).and_then(|file| {
@@ -90,7 +108,9 @@ fn holds(directory: &Path, bytes: u64) -> bool {
 }
 
 fn is_full(error: &std::io::Error) -> bool {
-    [Errno::NOSPC, Errno::DQUOT].iter().any(|full| error.raw_os_error() == Some(full.raw_os_error()))
+    [Errno::NOSPC, Errno::DQUOT]
+        .iter()
+        .any(|full| error.raw_os_error() == Some(full.raw_os_error()))
 }
 
 #[cfg(test)]
@@ -98,7 +118,11 @@ mod tests {
     use super::*;
 
     fn disk(free: fn(&Path) -> u64, holds: fn(&Path, u64) -> bool) -> Disk {
-        Disk { free, holds, ..Disk::new(vec!["/a".into(), "/b".into()]) }
+        Disk {
+            free,
+            holds,
+            ..Disk::new(vec!["/a".into(), "/b".into()])
+        }
     }
 
     fn full(folder: &str) -> Option<DiskChange> {
@@ -107,35 +131,68 @@ mod tests {
 
     #[test]
     fn a_disk_without_room_is_full_until_there_is_plenty() {
-        let mut disk = disk(|folder| if folder.ends_with("b") { NO_ROOM - 1 } else { ROOM }, |_, _| true);
+        let mut disk = disk(
+            |folder| {
+                if folder.ends_with("b") {
+                    NO_ROOM - 1
+                } else {
+                    ROOM
+                }
+            },
+            |_, _| true,
+        );
         assert_eq!(disk.look(0, false, true), full("/b"));
         assert_eq!((disk.look(0, false, true), disk.is_full()), (None, true));
         disk.free = |_| ROOM - 1;
         assert_eq!(disk.look(0, false, true), None);
         disk.free = |_| ROOM;
-        assert_eq!(disk.look(0, true, false), None, "the operator's broker cannot write yet");
-        assert_eq!((disk.look(0, false, false), disk.is_full()), (Some(DiskChange::Room), false));
+        assert_eq!(
+            disk.look(0, true, false),
+            None,
+            "the operator's broker cannot write yet"
+        );
+        assert_eq!(
+            (disk.look(0, false, false), disk.is_full()),
+            (Some(DiskChange::Room), false)
+        );
     }
 
-    /// Goal: a quota is used up on a disk that says it has room. Method: no file finds any, and a process has died of it.
+    /// Goal: a quota is used up on a disk that says it has room. Method: no file finds any, and a
+    /// process has died of it.
     #[test]
     fn a_quota_that_is_used_up_is_noticed_when_a_process_dies_of_it_and_waited_for() {
         let mut disk = disk(|_| u64::MAX, |folder, _| !folder.ends_with("b"));
-        assert_eq!(disk.look(0, false, true), None, "nothing is tried without a reason");
+        assert_eq!(
+            disk.look(0, false, true),
+            None,
+            "nothing is tried without a reason"
+        );
         assert_eq!(disk.look(1, false, true), full("/b"));
         assert_eq!(disk.look(1, false, true), None);
         disk.holds = |_, bytes| bytes < ROOM;
-        assert_eq!((disk.look(1, false, true), disk.is_full()), (None, true), "less than plenty");
+        assert_eq!(
+            (disk.look(1, false, true), disk.is_full()),
+            (None, true),
+            "less than plenty"
+        );
         disk.holds = |_, _| true;
         assert_eq!(disk.look(1, false, true), Some(DiskChange::Room));
-        assert_eq!(disk.look(2, false, true), None, "a death for another reason");
+        assert_eq!(
+            disk.look(2, false, true),
+            None,
+            "a death for another reason"
+        );
     }
 
     #[test]
     fn a_broker_that_cannot_write_has_a_full_disk() {
         let mut disk = disk(|_| u64::MAX, |_, _| true);
         assert_eq!(disk.look(0, true, true), full("/a"));
-        assert_eq!(disk.look(0, true, true), Some(DiskChange::Room), "ours is started again");
+        assert_eq!(
+            disk.look(0, true, true),
+            Some(DiskChange::Room),
+            "ours is started again"
+        );
     }
 
     #[test]
@@ -143,8 +200,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(holds(folder.path(), NO_ROOM));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(holds(&folder.path().join("none"), NO_ROOM), "nobody can tell");
-        for (errno, expected) in [(Errno::NOSPC, true), (Errno::DQUOT, true), (Errno::FBIG, false)] {
+        assert!(
+            holds(&folder.path().join("none"), NO_ROOM),
+            "nobody can tell"
+        );
+        for (errno, expected) in [
+            (Errno::NOSPC, true),
+            (Errno::DQUOT, true),
+            (Errno::FBIG, false),
+        ] {
             assert_eq!(is_full(&errno.into()), expected);
         }
     }

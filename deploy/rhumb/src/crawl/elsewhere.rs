@@ -1,7 +1,9 @@
-//! Instances elsewhere: those that run on other machines, from other data directories, and are none of this supervisor's.
+//! Instances elsewhere: those that run on other machines, from other data directories, and are none
+//! of this supervisor's.
 //!
-//! In: the leases at the broker, the table of owners. Out: which instances may be started here. Invariant: an instance that
-//! was seen to live elsewhere is started here only when it has no partitions any more: its state is not here.
+//! In: the leases at the broker, the table of owners. Out: which instances may be started here.
+//! Invariant: an instance that was seen to live elsewhere is started here only when it has no
+//! partitions any more: its state is not here.
 
 use crate::processes::Name;
 use async_nats::jetstream::kv;
@@ -10,7 +12,8 @@ use rhumb_partition::Owners;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// For so many leases the lease of one that runs elsewhere has to be free until another may take its place.
+/// For so many leases the lease of one that runs elsewhere has to be free until another may take
+/// its place.
 const FREE_LEASES: u32 = 3;
 
 /// What is known of the instances that run elsewhere.
@@ -35,7 +38,11 @@ struct Known {
 impl Elsewhere {
     /// Knows of none yet. `lease`: how long a lease lasts.
     pub(super) fn new(leases: kv::Store, lease: Duration) -> Self {
-        Elsewhere { leases, lease, known: BTreeMap::new() }
+        Elsewhere {
+            leases,
+            lease,
+            known: BTreeMap::new(),
+        }
     }
 
     /// How many there are, those that are missing among them.
@@ -50,20 +57,30 @@ impl Elsewhere {
 
     /// Those of a stage.
     pub(super) fn of(&self, stage: &str) -> impl Iterator<Item = u16> {
-        self.known.keys().filter(move |(of, _)| of == stage).map(|(_, instance)| *instance)
+        self.known
+            .keys()
+            .filter(move |(of, _)| of == stage)
+            .map(|(_, instance)| *instance)
     }
 
     /// Each with what is to be said of it, for people.
     pub(super) fn in_words(&self) -> Vec<String> {
         let words = |((stage, instance), known): (&Name, &Known)| match known.is_missed {
-            true => format!("{stage}.{instance} is missing; it was {}", known.holder.whereabouts),
+            true => format!(
+                "{stage}.{instance} is missing; it was {}",
+                known.holder.whereabouts
+            ),
             false => format!("{stage}.{instance} is {}", known.holder.whereabouts),
         };
-        self.known.iter().filter(|(_, known)| known.lives).map(words).collect()
+        self.known
+            .iter()
+            .filter(|(_, known)| known.lives)
+            .map(words)
+            .collect()
     }
 
-    /// Looks at the instances of a stage that do not run here. Returns those among `absent`, which are needed, that may be
-    /// started here.
+    /// Looks at the instances of a stage that do not run here. Returns those among `absent`, which
+    /// are needed, that may be started here.
     ///
     /// # Errors
     /// The broker does not tell of the leases.
@@ -74,7 +91,12 @@ impl Elsewhere {
         owners: &Owners,
     ) -> anyhow::Result<BTreeSet<u16>> {
         let mut free = BTreeSet::new();
-        for instance in absent.iter().copied().chain(self.of(stage)).collect::<BTreeSet<u16>>() {
+        for instance in absent
+            .iter()
+            .copied()
+            .chain(self.of(stage))
+            .collect::<BTreeSet<u16>>()
+        {
             let holder = holder_of(&self.leases, stage, instance).await?;
             let name = (stage.to_owned(), instance);
             let is_needed = absent.contains(&instance);
@@ -94,7 +116,15 @@ impl Elsewhere {
                             "runs elsewhere, and is not started here"
                         );
                     }
-                    self.known.insert(name, Known { holder, lives, free_since: None, is_missed: false });
+                    self.known.insert(
+                        name,
+                        Known {
+                            holder,
+                            lives,
+                            free_since: None,
+                            is_missed: false,
+                        },
+                    );
                     continue;
                 }
                 (None, Some(known)) if known.lives && is_needed => {
@@ -107,9 +137,10 @@ impl Elsewhere {
                         if !std::mem::replace(&mut known.is_missed, true) {
                             let was = &known.holder.whereabouts;
                             tracing::error!(
-                                "{stage}.{instance} has {partitions} partitions and does not run: it was {was}, and its state \
-                                 lies in the data directory there. Start it there again; or, if that machine is gone, name a \
-                                 copy of that directory (rhumb adopt DIR)"
+                                "{stage}.{instance} has {partitions} partitions and does not run: \
+                                 it was {was}, and its state lies in the data directory there. \
+                                 Start it there again; or, if that machine is gone, name a copy of \
+                                 that directory (rhumb adopt DIR)"
                             );
                         }
                         continue;

@@ -1,4 +1,5 @@
-//! The end of a crawl: what runs here is drained and stopped, and the summary and the report are written.
+//! The end of a crawl: what runs here is drained and stopped, and the summary and the report are
+//! written.
 //!
 //! Invariant: the broker goes last, when all that writes to it has ended.
 
@@ -14,21 +15,28 @@ use std::time::{Duration, Instant};
 
 /// How long closing the connection to the broker may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the end waits until the last reports are taken in, and until the broker tells of its streams.
+/// How long the end waits until the last reports are taken in, and until the broker tells of its
+/// streams.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
 /// How long jobs that are under way may take to end when the conductor of a fleet stops the crawl.
 const STOP_MAX: Duration = Duration::from_secs(120);
 
 impl Crawl<'_> {
-    /// Drains and stops all that runs here, and writes the summary and the report. `is_over`: the crawl is complete or at a limit;
-    /// `has_ended_well`: no part of it was missing. Returns why no page was fetched, if none was.
-    pub(super) async fn end(&mut self, is_over: bool, has_ended_well: bool) -> anyhow::Result<Option<String>> {
+    /// Drains and stops all that runs here, and writes the summary and the report. `is_over`: the
+    /// crawl is complete or at a limit; `has_ended_well`: no part of it was missing. Returns why no
+    /// page was fetched, if none was.
+    pub(super) async fn end(
+        &mut self,
+        is_over: bool,
+        has_ended_well: bool,
+    ) -> anyhow::Result<Option<String>> {
         self.progress.finish();
         match self.stages {
             Stages::Here(_) => tokio::select! {
                 () = self.drain() => {}
                 _ = tokio::signal::ctrl_c() => {
-                    tracing::warn!("the processes that are left are killed; what they have in hand is done again");
+                    tracing::warn!("the processes that are left are killed; what they have in hand \
+                                    is done again");
                     if let Stages::Here(here) = &mut self.stages {
                         here.processes.kill().await;
                     }
@@ -59,21 +67,41 @@ impl Crawl<'_> {
                 .with_context(|| format!("cannot write the summary to {}", path.display()))?;
         }
         let nothing = (summary.pages == 0).then(|| self.why_nothing());
-        let report = self.write_report(&summary).map(|path| format!("; report {}", path.display()));
-        let _ = writeln!(std::io::stdout(), "{}{}", summary.last_line(), report.unwrap_or_default());
+        let report = self
+            .write_report(&summary)
+            .map(|path| format!("; report {}", path.display()));
+        let _ = writeln!(
+            std::io::stdout(),
+            "{}{}",
+            summary.last_line(),
+            report.unwrap_or_default()
+        );
         looked?;
         Ok(nothing)
     }
 
     /// Why no page was fetched.
     fn why_nothing(&self) -> String {
-        let Plan { pipeline, seeds, topic, .. } = self.plan;
+        let Plan {
+            pipeline,
+            seeds,
+            topic,
+            ..
+        } = self.plan;
         let snapshot = self.standing.snapshot();
         let gathered = self.gathered.as_ref();
-        Nothing { pipeline, seeds, topic, snapshot, gathered }.why()
+        Nothing {
+            pipeline,
+            seeds,
+            topic,
+            snapshot,
+            gathered,
+        }
+        .why()
     }
 
-    /// Ends all processes: the fetchers first, so that the summary and the report have what they did last, and the archiver last.
+    /// Ends all processes: the fetchers first, so that the summary and the report have what they
+    /// did last, and the archiver last.
     async fn drain(&mut self) {
         if let Stages::Here(here) = &mut self.stages {
             here.processes.drain_fetchers().await;
@@ -84,7 +112,9 @@ impl Crawl<'_> {
             self.hear_last_reports(LAST_LOOK_MAX).await;
         }
         self.ask_for_report().await;
-        let Stages::Here(here) = &mut self.stages else { return };
+        let Stages::Here(here) = &mut self.stages else {
+            return;
+        };
         if !is_over {
             here.processes.drain_all_but_archiver().await;
             here.archive_the_rest(&self.bus, &self.plan.pipeline).await;
@@ -108,9 +138,10 @@ impl Crawl<'_> {
             self.front.health.runs(Ok(()));
             let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.expected()));
             if let Ok(snapshot) = look.await {
-                let is_last =
-                    snapshot.backlog.get(Edge::FetchReports.name()) == Some(&0) && snapshot.summary().in_flight == 0;
-                self.standing.remember(snapshot, self.broker_use(), &self.plan.pipeline);
+                let is_last = snapshot.backlog.get(Edge::FetchReports.name()) == Some(&0)
+                    && snapshot.summary().in_flight == 0;
+                self.standing
+                    .remember(snapshot, self.broker_use(), &self.plan.pipeline);
                 if is_last {
                     break;
                 }
@@ -118,7 +149,8 @@ impl Crawl<'_> {
         }
     }
 
-    /// Looks whether the streams are what they were when all has ended. A broker that does not answer is no news.
+    /// Looks whether the streams are what they were when all has ended. A broker that does not
+    /// answer is no news.
     ///
     /// # Errors
     /// One is not.

@@ -1,7 +1,8 @@
-//! What of a crawl runs on this machine: the private broker, the stage processes, their spools, and the disk that they write to.
+//! What of a crawl runs on this machine: the private broker, the stage processes, their spools, and
+//! the disk that they write to.
 //!
-//! In: looks, now and then. Out: what died is started again, and a full disk is waited for. Invariant: nothing is started
-//! again while the disk is full, since it would only end again.
+//! In: looks, now and then. Out: what died is started again, and a full disk is waited for.
+//! Invariant: nothing is started again while the disk is full, since it would only end again.
 
 use super::disk::{Disk, DiskChange, FULL, ROOM_MIB};
 use super::standing::Standing;
@@ -28,7 +29,8 @@ pub(super) struct Here {
     pub(super) broker: Option<Broker>,
     /// The stages.
     pub(super) processes: Processes,
-    /// What removes the files of large messages that nobody waits for any more; none without a private broker.
+    /// What removes the files of large messages that nobody waits for any more; none without a
+    /// private broker.
     sweeper: Option<Sweeper>,
     next_sweep: Instant,
     disk: Disk,
@@ -50,8 +52,17 @@ impl Here {
         if pipeline.stages.archiver.replicas > 0 {
             folders.push(pipeline.archive_dir());
         }
-        let (disk, next_sweep) = (Disk::new(folders), Instant::now());
-        Here { broker, processes, sweeper, next_sweep, disk, broker_restarts: 0, _lock: lock }
+        let disk = Disk::new(folders);
+        let next_sweep = Instant::now();
+        Here {
+            broker,
+            processes,
+            sweeper,
+            next_sweep,
+            disk,
+            broker_restarts: 0,
+            _lock: lock,
+        }
     }
 
     /// Processes that died and were started again, the broker among them.
@@ -63,7 +74,15 @@ impl Here {
     pub(super) fn broker_use(&self) -> Option<ProcessUse> {
         let pid = self.broker.as_ref()?.pid();
         let (cpu_s, peak_rss_bytes) = process::usage(pid)?;
-        Some(ProcessUse { stage: "broker".into(), instance: 0, pid, host: None, cpu_s, peak_rss_bytes, work: None })
+        Some(ProcessUse {
+            stage: "broker".into(),
+            instance: 0,
+            pid,
+            host: None,
+            cpu_s,
+            peak_rss_bytes,
+            work: None,
+        })
     }
 
     /// Says whether the disk was full at the latest look.
@@ -87,9 +106,13 @@ impl Here {
         Ok(())
     }
 
-    /// Removes files of large messages that nobody waits for any more. A broker that is away is asked again later.
+    /// Removes files of large messages that nobody waits for any more. A broker that is away is
+    /// asked again later.
     pub(super) async fn sweep(&mut self, bus: &Bus) {
-        let Some(sweeper) = self.sweeper.as_mut().filter(|_| bus.is_connected() && self.next_sweep <= Instant::now())
+        let Some(sweeper) = self
+            .sweeper
+            .as_mut()
+            .filter(|_| bus.is_connected() && self.next_sweep <= Instant::now())
         else {
             return;
         };
@@ -108,24 +131,29 @@ impl Here {
         }
     }
 
-    /// Says that a disk is full, and goes on when there is room again. A nats-server that met a full disk refuses what it
-    /// is sent until it is started anew (2.15.1: a stream keeps its first write error).
+    /// Says that a disk is full, and goes on when there is room again. A nats-server that met a
+    /// full disk refuses what it is sent until it is started anew (2.15.1: a stream keeps its first
+    /// write error).
     ///
     /// # Errors
     /// The broker cannot be started.
     pub(super) async fn look_after_disk(&mut self, standing: &mut Standing) -> anyhow::Result<()> {
         let says_full = |standing: &Standing| FULL.iter().any(|words| standing.says(words));
-        while let Some(change) = self.disk.look(self.restarts(), says_full(standing), self.broker.is_some()) {
+        while let Some(change) =
+            self.disk
+                .look(self.restarts(), says_full(standing), self.broker.is_some())
+        {
             match (change, &mut self.broker) {
                 (DiskChange::Full(folder), Some(_)) => {
                     tracing::error!(
-                        "the disk of {} is full, or a quota there is used up: the crawl waits for {ROOM_MIB} MiB",
+                        "the disk of {} is full, or a quota there is used up: the crawl waits for \
+                         {ROOM_MIB} MiB",
                         folder.display()
                     );
                 }
                 (DiskChange::Full(folder), None) => tracing::error!(
-                    "the disk of the broker or of {} is full, or a quota there is used up: free {ROOM_MIB} MiB, then restart \
-                     the broker",
+                    "the disk of the broker or of {} is full, or a quota there is used up: free \
+                     {ROOM_MIB} MiB, then restart the broker",
                     folder.display()
                 ),
                 (DiskChange::Room, broker) => {
@@ -140,18 +168,26 @@ impl Here {
         Ok(())
     }
 
-    /// Gives the archiver time for what the others did last: a crawl that ended at a limit may never go on.
+    /// Gives the archiver time for what the others did last: a crawl that ended at a limit may
+    /// never go on.
     pub(super) async fn archive_the_rest(&mut self, bus: &Bus, pipeline: &Pipeline) {
         if pipeline.stages.archiver.replicas == 0 {
             return;
         }
         // The broker gives out again what an archiver that was killed had in hand, but not earlier.
         let edges = &pipeline.edges;
-        let given_again = edges.pages.ack_wait.max(edges.documents.ack_wait).max(edges.outcomes.ack_wait);
+        let given_again = edges
+            .pages
+            .ack_wait
+            .max(edges.documents.ack_wait)
+            .max(edges.outcomes.ack_wait);
         let end = Instant::now() + given_again + ARCHIVE_MAX;
         let mut left = None;
         // An archiver that died finishes its file when it is there again.
-        while (left != Some(0) || self.processes.awaits_restart()) && Instant::now() < end && bus.is_connected() {
+        while (left != Some(0) || self.processes.awaits_restart())
+            && Instant::now() < end
+            && bus.is_connected()
+        {
             if let Err(error) = self.processes.look_after() {
                 tracing::error!("{error:#}");
                 break;

@@ -1,8 +1,10 @@
-//! Whose crawl it is: the data directory, the broker and the configuration must speak of the same one.
+//! Whose crawl it is: the data directory, the broker and the configuration must speak of the same
+//! one.
 //!
-//! In: what the data directory keeps ([`KEPT`]) and what the broker holds. Out: the identity with which the crawl goes on,
-//! or a [`Misfit`]. Invariant: the data directory knows the id before the broker does, so that a start that is cut short
-//! is gone on with, and that nothing of another crawl of the same name is.
+//! In: what the data directory keeps ([`KEPT`]) and what the broker holds. Out: the identity with
+//! which the crawl goes on, or a [`Misfit`]. Invariant: the data directory knows the id before the
+//! broker does, so that a start that is cut short is gone on with, and that nothing of another
+//! crawl of the same name is.
 
 use super::restoring::Restore;
 use super::tide::Tide;
@@ -19,12 +21,12 @@ use std::path::{Path, PathBuf};
 /// The file in the data directory that says which crawl it holds.
 pub(crate) const KEPT: &str = "identity.json";
 
-/// Begins a crawl at the broker for an owner, or goes on with the one that the owner has begun there; makes its streams.
-/// `restore`: the checkpoint that it begins with.
+/// Begins a crawl at the broker for an owner, or goes on with the one that the owner has begun
+/// there; makes its streams. `restore`: the checkpoint that it begins with.
 ///
 /// # Errors
-/// The broker holds a crawl of another owner under the name, or one that does not fit the configuration ([`Misfit`]); or it
-/// does not answer.
+/// The broker holds a crawl of another owner under the name, or one that does not fit the
+/// configuration ([`Misfit`]); or it does not answer.
 pub(crate) async fn begin_or_go_on(
     bus: &Bus,
     pipeline: &Pipeline,
@@ -32,12 +34,15 @@ pub(crate) async fn begin_or_go_on(
     restore: Option<&Restore>,
 ) -> anyhow::Result<Identity> {
     if let Some((held, _)) = buckets.register.read().await? {
-        check_format(&format!("the crawl '{}' at the broker", pipeline.crawl), held.mark.format)?;
+        check_format(
+            &format!("the crawl '{}' at the broker", pipeline.crawl),
+            held.mark.format,
+        )?;
         // `Identity::check` compares named owners: one without a name is another, too.
         if held.owner != pipeline.owner && pipeline.owner.is_empty() {
             return Err(Misfit(format!(
-                "the broker holds a crawl '{}' of {}, this one is of nobody who is named: name its owner (owner), or give this \
-                 one another name (crawl)",
+                "the broker holds a crawl '{}' of {}, this one is of nobody who is named: name its \
+                 owner (owner), or give this one another name (crawl)",
                 pipeline.crawl,
                 held.owner_in_words()
             ))
@@ -51,7 +56,10 @@ pub(crate) async fn begin_or_go_on(
 
 /// The identity of a crawl that begins under this id.
 fn first(id: String, pipeline: &Pipeline, restore: Option<&Restore>) -> Identity {
-    restore.map_or_else(|| Identity::new(id.clone(), pipeline), |restore| restore.identity(id.clone(), pipeline))
+    restore.map_or_else(
+        || Identity::new(id.clone(), pipeline),
+        |restore| restore.identity(id.clone(), pipeline),
+    )
 }
 
 /// A crawl about to start, and the broker that it starts on.
@@ -65,27 +73,44 @@ pub(super) struct Membership<'a> {
 }
 
 impl Membership<'_> {
-    /// Finds out which crawl it is, and makes its streams. `accept_loss`: what is missing is accepted as lost.
+    /// Finds out which crawl it is, and makes its streams. `accept_loss`: what is missing is
+    /// accepted as lost.
     ///
     /// # Errors
-    /// The parts do not fit together ([`Misfit`]), the broker does not answer, or the file cannot be written.
-    pub(super) async fn settle(&self, tide: &mut Tide, accept_loss: bool) -> anyhow::Result<Identity> {
+    /// The parts do not fit together ([`Misfit`]), the broker does not answer, or the file cannot
+    /// be written.
+    pub(super) async fn settle(
+        &self,
+        tide: &mut Tide,
+        accept_loss: bool,
+    ) -> anyhow::Result<Identity> {
         let kept = self.kept()?;
         let held = self.buckets.register.read().await?;
         if let Some((held, _)) = &held {
-            check_format(&format!("the crawl '{}' at the broker", self.pipeline.crawl), held.mark.format)?;
+            check_format(
+                &format!("the crawl '{}' at the broker", self.pipeline.crawl),
+                held.mark.format,
+            )?;
         }
         if accept_loss && let Some(kept) = &kept {
             return self.go_on_after_loss(kept, held, tide).await;
         }
         let of = match (&kept, &held) {
-            (Some(kept), Some((held, _))) if kept.id == held.mark.id && kept.generation <= held.generation() => None,
+            (Some(kept), Some((held, _)))
+                if kept.id == held.mark.id && kept.generation <= held.generation() =>
+            {
+                None
+            }
             (Some(kept), Some((held, _))) if kept.id == held.mark.id => {
                 return Err(self.earlier(&held.mark, kept).into());
             }
-            (Some(kept), Some((held, _))) => return Err(self.another(&held.mark, &kept.to_string()).into()),
+            (Some(kept), Some((held, _))) => {
+                return Err(self.another(&held.mark, &kept.to_string()).into());
+            }
             // The start of the crawl was cut short, unless something was there already.
-            (Some(kept), None) if !self.holds_state() && !self.has_streams().await? => Some(kept.clone()),
+            (Some(kept), None) if !self.holds_state() && !self.has_streams().await? => {
+                Some(kept.clone())
+            }
             (Some(kept), None) => return Err(self.gone(kept).into()),
             (None, Some((held, _))) => return Err(self.another(&held.mark, "a new crawl").into()),
             (None, None) if self.holds_state() => return Err(self.nameless().into()),
@@ -111,11 +136,13 @@ impl Membership<'_> {
     /// Checks before anything is made that a crawl that is none yet can begin here.
     ///
     /// # Errors
-    /// The data directory is that of another, or the broker holds streams of an earlier one ([`Misfit`]).
+    /// The data directory is that of another, or the broker holds streams of an earlier one
+    /// ([`Misfit`]).
     pub(super) async fn check_new(&self) -> anyhow::Result<()> {
         if self.kept()?.is_some() || self.holds_state() {
             return Err(Misfit(format!(
-                "the data directory {} is that of a crawl already: take another (--data DIR), or go on with that crawl (--resume)",
+                "the data directory {} is that of a crawl already: take another (--data DIR), or \
+                 go on with that crawl (--resume)",
                 self.data.display()
             ))
             .into());
@@ -158,15 +185,30 @@ impl Membership<'_> {
     }
 
     fn say_what_is_lost(&self, identity: &Identity, lost: &BTreeMap<String, u64>) {
-        let edges: Vec<String> = lost.iter().map(|(edge, messages)| format!("{edge} {messages}")).collect();
-        let edges = if edges.is_empty() { "none".to_owned() } else { edges.join(", ") };
-        tracing::warn!("generation {} of the crawl begins; messages lost: {edges}", identity.generation());
+        let edges: Vec<String> = lost
+            .iter()
+            .map(|(edge, messages)| format!("{edge} {messages}"))
+            .collect();
+        let edges = if edges.is_empty() {
+            "none".to_owned()
+        } else {
+            edges.join(", ")
+        };
+        tracing::warn!(
+            "generation {} of the crawl begins; messages lost: {edges}",
+            identity.generation()
+        );
         for (stage, common) in self.pipeline.stages.common() {
             for instance in 0..common.replicas {
                 let folder = self.pipeline.instance_dir(stage, instance);
-                if owns_partitions(stage) && !self.data.join(stage).join(instance.to_string()).exists() {
+                if owns_partitions(stage)
+                    && !self.data.join(stage).join(instance.to_string()).exists()
+                {
                     let means = match stage {
-                        "dedup" => "URLs that it had seen are new again when they are found, and may be fetched again",
+                        "dedup" => {
+                            "URLs that it had seen are new again when they are found, and may be \
+                             fetched again"
+                        }
                         _ => "URLs that waited there are not fetched",
                     };
                     tracing::warn!("the state in {} is gone: {means}", folder.display());
@@ -184,12 +226,20 @@ impl Membership<'_> {
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
         };
         let mark: Mark = serde_json::from_slice(&bytes).map_err(|error| {
-            Misfit(format!("{} is damaged ({error}): put it back, or begin anew (rhumb delete)", path.display()))
+            Misfit(format!(
+                "{} is damaged ({error}): put it back, or begin anew (rhumb delete)",
+                path.display()
+            ))
         })?;
-        check_format(&format!("the crawl in the data directory {}", self.data.display()), mark.format)?;
+        check_format(
+            &format!("the crawl in the data directory {}", self.data.display()),
+            mark.format,
+        )?;
         Ok(Some(mark))
     }
 
@@ -201,7 +251,9 @@ impl Membership<'_> {
 
     fn holds_state(&self) -> bool {
         let stages = self.pipeline.stages.common();
-        stages.iter().any(|(stage, _)| owns_partitions(stage) && self.data.join(stage).exists())
+        stages
+            .iter()
+            .any(|(stage, _)| owns_partitions(stage) && self.data.join(stage).exists())
     }
 
     async fn has_streams(&self) -> anyhow::Result<bool> {
@@ -215,9 +267,10 @@ impl Membership<'_> {
 
     fn another(&self, held: &Mark, expected: &str) -> Misfit {
         Misfit(format!(
-            "the broker holds {held} under the name '{}', the data directory {} is that of {expected}: name the data \
-             directory of that crawl (--data DIR) or the broker of this one (broker.url), give this one another name \
-             (--set crawl=NAME), or delete what the broker holds (rhumb delete)",
+            "the broker holds {held} under the name '{}', the data directory {} is that of \
+             {expected}: name the data directory of that crawl (--data DIR) or the broker of this \
+             one (broker.url), give this one another name (--set crawl=NAME), or delete what the \
+             broker holds (rhumb delete)",
             self.pipeline.crawl,
             self.data.display()
         ))
@@ -225,30 +278,34 @@ impl Membership<'_> {
 
     fn earlier(&self, held: &Mark, kept: &Mark) -> Misfit {
         Misfit(format!(
-            "the broker holds {held}, the data directory {} is that of generation {}: the broker was restored from an earlier \
-             copy; {WAYS_OUT}",
+            "the broker holds {held}, the data directory {} is that of generation {}: the broker \
+             was restored from an earlier copy; {WAYS_OUT}",
             self.data.display(),
             kept.generation
         ))
     }
 
     fn gone(&self, kept: &Mark) -> Misfit {
-        Misfit::gone(&format!("{kept}, which the data directory {} holds,", self.data.display()))
+        Misfit::gone(&format!(
+            "{kept}, which the data directory {} holds,",
+            self.data.display()
+        ))
     }
 
     fn nameless(&self) -> Misfit {
         Misfit(format!(
-            "the data directory {} holds the state of a crawl that it does not name: {KEPT} is gone, or the crawl is of a \
-             format before {FORMAT}; put the file back, or finish the crawl with the version that began it, or delete it \
-             (rhumb delete)",
+            "the data directory {} holds the state of a crawl that it does not name: {KEPT} is \
+             gone, or the crawl is of a format before {FORMAT}; put the file back, or finish the \
+             crawl with the version that began it, or delete it (rhumb delete)",
             self.data.display()
         ))
     }
 
     fn orphaned(&self) -> Misfit {
         Misfit(format!(
-            "the broker holds streams of an earlier crawl '{}' whose state is not in the data directory {}: name its data \
-             directory (--data DIR), give this crawl another name (--set crawl=NAME), or delete that one (rhumb delete)",
+            "the broker holds streams of an earlier crawl '{}' whose state is not in the data \
+             directory {}: name its data directory (--data DIR), give this crawl another name \
+             (--set crawl=NAME), or delete that one (rhumb delete)",
             self.pipeline.crawl,
             self.data.display()
         ))

@@ -1,11 +1,12 @@
 //! How many instances of a stage with state there are: by the table of owners.
 //!
-//! In: the number that is wanted, and who is to have none. Out: processes. More are started at once, and the partitions move
-//! to them; those that are too many end when they have given away all that they had. One that runs on another machine is
-//! left there.
+//! In: the number that is wanted, and who is to have none. Out: processes. More are started at
+//! once, and the partitions move to them; those that are too many end when they have given away all
+//! that they had. One that runs on another machine is left there.
 //!
-//! Invariants: no instance that has a partition, or something in hand, is ended for good. What the broker says of the owners
-//! is kept in the data directory, too, if there is one: a broker that lost it is told.
+//! Invariants: no instance that has a partition, or something in hand, is ended for good. What the
+//! broker says of the owners is kept in the data directory, too, if there is one: a broker that
+//! lost it is told.
 
 use super::elsewhere::Elsewhere;
 use super::standing::Standing;
@@ -42,23 +43,36 @@ pub(super) struct Partitions {
 }
 
 impl Partitions {
-    /// Reads who has the partitions; from now on as many instances are wanted as the configuration has.
+    /// Reads who has the partitions; from now on as many instances are wanted as the configuration
+    /// has.
     ///
     /// # Errors
     /// The broker does not answer, or the file is damaged.
-    pub(super) async fn open(buckets: &Buckets, pipeline: &Pipeline, data: &Path) -> anyhow::Result<Self> {
+    pub(super) async fn open(
+        buckets: &Buckets,
+        pipeline: &Pipeline,
+        data: &Path,
+    ) -> anyhow::Result<Self> {
         let bucket = buckets.owners.clone();
         let elsewhere = Elsewhere::new(buckets.leases.clone(), buckets.lease);
         let file = data.join(OWNERS);
         let mut owners = read(&file)?;
         for (stage, common) in pipeline.stages.common() {
             if owns_partitions(stage) {
-                let begun = owners.remove(stage).unwrap_or_else(|| Owners::new(pipeline.partitions, common.replicas));
+                let begun = owners
+                    .remove(stage)
+                    .unwrap_or_else(|| Owners::new(pipeline.partitions, common.replicas));
                 let OwnersTable { owners: held, .. } = bucket.read_or_begin(stage, begun).await?;
                 owners.insert(stage.to_owned(), held);
             }
         }
-        let mut this = Partitions { bucket, elsewhere, owners, file: Some(file), next_look: Instant::now() };
+        let mut this = Partitions {
+            bucket,
+            elsewhere,
+            owners,
+            file: Some(file),
+            next_look: Instant::now(),
+        };
         for (stage, common) in pipeline.stages.common() {
             if owns_partitions(stage) {
                 this.want(stage, common.replicas, &BTreeSet::new()).await?;
@@ -79,12 +93,19 @@ impl Partitions {
         for (stage, _) in pipeline.stages.common() {
             if owns_partitions(stage) {
                 let table = bucket.read(stage).await?;
-                let table =
-                    table.with_context(|| format!("the broker knows no owners of {stage}: `rhumb init` makes them"))?;
+                let table = table.with_context(|| {
+                    format!("the broker knows no owners of {stage}: `rhumb init` makes them")
+                })?;
                 owners.insert(stage.to_owned(), table.owners);
             }
         }
-        Ok(Partitions { bucket, elsewhere, owners, file: None, next_look: Instant::now() })
+        Ok(Partitions {
+            bucket,
+            elsewhere,
+            owners,
+            file: None,
+            next_look: Instant::now(),
+        })
     }
 
     /// What runs on other machines.
@@ -92,14 +113,21 @@ impl Partitions {
         &self.elsewhere
     }
 
-    /// From now on `wanted` instances of a stage share its partitions, but for some: the next look starts those that are
-    /// not there.
+    /// From now on `wanted` instances of a stage share its partitions, but for some: the next look
+    /// starts those that are not there.
     ///
     /// # Errors
     /// The broker does not answer.
-    pub(super) async fn want(&mut self, stage: &str, wanted: u16, without: &BTreeSet<u16>) -> anyhow::Result<()> {
-        let OwnersTable { owners, .. } =
-            self.bucket.change(stage, |owners: &mut Owners| owners.want(wanted, without)).await?;
+    pub(super) async fn want(
+        &mut self,
+        stage: &str,
+        wanted: u16,
+        without: &BTreeSet<u16>,
+    ) -> anyhow::Result<()> {
+        let OwnersTable { owners, .. } = self
+            .bucket
+            .change(stage, |owners: &mut Owners| owners.want(wanted, without))
+            .await?;
         self.owners.insert(stage.to_owned(), owners);
         self.next_look = Instant::now();
         Ok(())
@@ -115,12 +143,17 @@ impl Partitions {
     /// # Errors
     /// The broker does not answer.
     pub(super) async fn stop(&mut self, is_stopped: bool) -> anyhow::Result<()> {
-        let stop = |owners: &mut Owners| std::mem::replace(&mut owners.is_stopped, is_stopped) != is_stopped;
-        self.bucket.change(StageName::Scheduler.name(), stop).await?;
+        let stop = |owners: &mut Owners| {
+            std::mem::replace(&mut owners.is_stopped, is_stopped) != is_stopped
+        };
+        self.bucket
+            .change(StageName::Scheduler.name(), stop)
+            .await?;
         Ok(())
     }
 
-    /// Has the schedulers end what is kept back in traps, or not any more. Says whether that is news.
+    /// Has the schedulers end what is kept back in traps, or not any more. Says whether that is
+    /// news.
     ///
     /// # Errors
     /// The broker does not answer.
@@ -138,9 +171,17 @@ impl Partitions {
     ///
     /// # Errors
     /// The broker does not answer.
-    pub(super) async fn send(&mut self, stage: &str, partitions: &[u16], to: u16) -> anyhow::Result<()> {
+    pub(super) async fn send(
+        &mut self,
+        stage: &str,
+        partitions: &[u16],
+        to: u16,
+    ) -> anyhow::Result<()> {
         let send = |owners: &mut Owners| {
-            partitions.iter().map(|&partition| owners.send(partition, to)).fold(false, |any, sent| any | sent)
+            partitions
+                .iter()
+                .map(|&partition| owners.send(partition, to))
+                .fold(false, |any, sent| any | sent)
         };
         self.bucket.change(stage, send).await?;
         Ok(())
@@ -155,7 +196,9 @@ impl Partitions {
         let split = |owners: &mut Owners| {
             refused = partitions.iter().try_for_each(|&partition| {
                 let split = owners.split(partition);
-                split.map(|_| ()).map_err(|why| Misfit(format!("partition {partition} is not split: {why}")))
+                split
+                    .map(|_| ())
+                    .map_err(|why| Misfit(format!("partition {partition} is not split: {why}")))
             });
             refused.is_ok()
         };
@@ -164,7 +207,9 @@ impl Partitions {
     }
 
     fn keep(&self) -> anyhow::Result<()> {
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
         whole_file::replace(file, &serde_json::to_vec(&self.owners)?)
             .with_context(|| format!("cannot write {}", file.display()))
     }
@@ -177,14 +222,17 @@ impl Partitions {
         self.next_look = Instant::now() + LOOK_EVERY;
         for (stage, owners) in &mut self.owners {
             // A broker that is away is no news.
-            if let Ok(Ok(Some(now))) = tokio::time::timeout(ANSWER_MAX, self.bucket.read(stage)).await {
+            if let Ok(Ok(Some(now))) =
+                tokio::time::timeout(ANSWER_MAX, self.bucket.read(stage)).await
+            {
                 *owners = now.owners;
             }
         }
         true
     }
 
-    /// Starts instances that are to have partitions, and ends those that are too many and have given all away.
+    /// Starts instances that are to have partitions, and ends those that are too many and have
+    /// given all away.
     ///
     /// # Errors
     /// A process cannot be started, or the file cannot be written.
@@ -198,14 +246,20 @@ impl Partitions {
             return Ok(());
         }
         for (stage, owners) in &self.owners {
-            let (there, needed) = (processes.instances(stage), owners.needed());
-            let stays = |instance: &u16| needed.contains(instance) || !standing.is_emptied(stage, *instance);
+            let there = processes.instances(stage);
+            let needed = owners.needed();
+            let stays = |instance: &u16| {
+                needed.contains(instance) || !standing.is_emptied(stage, *instance)
+            };
             let mut here: BTreeSet<u16> = there.iter().copied().filter(stays).collect();
             let absent: BTreeSet<u16> = needed.difference(&there).copied().collect();
-            let (ending, absent) =
-                absent.into_iter().partition(|instance| processes.is_ending(&(stage.clone(), *instance)));
+            let (ending, absent) = absent
+                .into_iter()
+                .partition(|instance| processes.is_ending(&(stage.clone(), *instance)));
             here.extend::<BTreeSet<u16>>(ending);
-            if let Ok(Ok(free)) = tokio::time::timeout(ANSWER_MAX, self.elsewhere.look(stage, &absent, owners)).await {
+            if let Ok(Ok(free)) =
+                tokio::time::timeout(ANSWER_MAX, self.elsewhere.look(stage, &absent, owners)).await
+            {
                 here.extend(free);
             }
             if here != there {
@@ -215,7 +269,11 @@ impl Partitions {
             here.extend(self.elsewhere.of(stage));
             standing.has(stage, here);
         }
-        if self.owners == before { Ok(()) } else { self.keep() }
+        if self.owners == before {
+            Ok(())
+        } else {
+            self.keep()
+        }
     }
 }
 
@@ -224,7 +282,10 @@ fn read(file: &Path) -> anyhow::Result<BTreeMap<String, Owners>> {
     match std::fs::read(file) {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
             let file = file.display();
-            Misfit(format!("{file} is damaged ({error}): put it back; or remove it, if the broker was not lost")).into()
+            Misfit(format!(
+                "{file} is damaged ({error}): put it back; or remove it, if the broker was not lost"
+            ))
+            .into()
         }),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),

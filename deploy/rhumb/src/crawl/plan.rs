@@ -11,7 +11,8 @@ use std::time::Duration;
 pub(crate) struct Plan {
     /// Where its stages run.
     pub(crate) runs: Runs,
-    /// The configuration in layers, as it is kept for the stage processes and for those who resume the crawl.
+    /// The configuration in layers, as it is kept for the stage processes and for those who resume
+    /// the crawl.
     pub(crate) layers: Layers,
     /// The same, read and checked, with the limits of this run.
     pub(crate) pipeline: Pipeline,
@@ -38,8 +39,8 @@ pub(crate) enum Runs {
     Here,
     /// Wherever others deployed them.
     Deployed {
-        /// The StatefulSets of Kubernetes that run stages with state, by stage: their number of replicas is how many
-        /// instances are wanted.
+        /// The StatefulSets of Kubernetes that run stages with state, by stage: their number of
+        /// replicas is how many instances are wanted.
         statefulsets: BTreeMap<String, String>,
     },
 }

@@ -12,7 +12,7 @@ pub(super) fn check_ports(stage: &str, common: Common, replicas: u16) -> Result<
         return Ok(());
     }
     Err(ConfigError::Range(vec![format!(
-        "configuration key stages.{stage}.listen = {listen}: {replicas} instances here cannot share a port; accepted is \
-         port 0, for a free one each"
+        "configuration key stages.{stage}.listen = {listen}: {replicas} instances here cannot \
+         share a port; accepted is port 0, for a free one each"
     )]))
 }

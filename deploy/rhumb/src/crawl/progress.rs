@@ -1,5 +1,5 @@
-//! The progress of a crawl, on standard error: one line that renews itself on a terminal, plain lines otherwise; with
-//! `log.format: json`, lines of the log.
+//! The progress of a crawl, on standard error: one line that renews itself on a terminal, plain
+//! lines otherwise; with `log.format: json`, lines of the log.
 
 use super::speed::{Look, Speed};
 use crate::status::{Silent, Summary};
@@ -8,7 +8,8 @@ use rhumb_node::log;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// Between two plain lines of a crawl that runs here, and of one whose stages are deployed: its lines are in a log.
+/// Between two plain lines of a crawl that runs here, and of one whose stages are deployed: its
+/// lines are in a log.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 const LOG_LINE_EVERY: Duration = Duration::from_secs(60);
 
@@ -31,15 +32,35 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        let line_every = if runs_here { LINE_EVERY } else { LOG_LINE_EVERY };
-        Progress { bar, line_every, last_line: Instant::now(), speed: Speed::default() }
+        let line_every = if runs_here {
+            LINE_EVERY
+        } else {
+            LOG_LINE_EVERY
+        };
+        Progress {
+            bar,
+            line_every,
+            last_line: Instant::now(),
+            speed: Speed::default(),
+        }
     }
 
-    /// Shows a summary. `is_whole`: the numbers of all partitions are in it; `is_paused`: an operator has paused the crawl.
+    /// Shows a summary. `is_whole`: the numbers of all partitions are in it; `is_paused`: an
+    /// operator has paused the crawl.
     pub(super) fn show(&mut self, summary: &Summary, is_whole: bool, is_paused: bool) {
         if is_whole {
-            let Summary { elapsed_s, pages, in_flight, .. } = *summary;
-            self.speed.learn(Look { at_s: elapsed_s, pages, in_flight, is_paused });
+            let Summary {
+                elapsed_s,
+                pages,
+                in_flight,
+                ..
+            } = *summary;
+            self.speed.learn(Look {
+                at_s: elapsed_s,
+                pages,
+                in_flight,
+                is_paused,
+            });
         }
         match &self.bar {
             Some(bar) => bar.set_message(text(summary, self.speed.smoothed())),
@@ -50,7 +71,12 @@ impl Progress {
                     log_line(summary, pages_per_s);
                 } else {
                     // Where it goes may be closed or full: no reason to end the crawl.
-                    let _ = writeln!(std::io::stderr(), "{:>7.1}s  {}", summary.elapsed_s, text(summary, pages_per_s));
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "{:>7.1}s  {}",
+                        summary.elapsed_s,
+                        text(summary, pages_per_s)
+                    );
                 }
             }
             None => {}
@@ -70,9 +96,14 @@ fn text(summary: &Summary, pages_per_s: f64) -> String {
         0 => String::new(),
         messages => format!("  parked {messages} (see rhumb status)"),
     };
-    let silent: String = summary.silent.iter().map(|silent| format!("  {}", silent.in_short())).collect();
+    let silent: String = summary
+        .silent
+        .iter()
+        .map(|silent| format!("  {}", silent.in_short()))
+        .collect();
     format!(
-        "{} pages ({pages_per_s:.0}/s)  {:.1} MB  waiting {}  in flight {}  found {}  new {}{parked}{silent}",
+        "{} pages ({pages_per_s:.0}/s)  {:.1} MB  waiting {}  in flight {}  found {}  new \
+         {}{parked}{silent}",
         summary.pages,
         summary.bytes as f64 / 1e6,
         summary.waiting,
@@ -84,7 +115,16 @@ fn text(summary: &Summary, pages_per_s: f64) -> String {
 
 /// The same numbers as fields, by the names that they have in the summary.
 fn log_line(summary: &Summary, pages_per_s: f64) {
-    let Summary { elapsed_s, pages, bytes, waiting, in_flight, urls_found, urls_new, .. } = summary;
+    let Summary {
+        elapsed_s,
+        pages,
+        bytes,
+        waiting,
+        in_flight,
+        urls_found,
+        urls_new,
+        ..
+    } = summary;
     let silent: Vec<String> = summary.silent.iter().map(Silent::in_short).collect();
     tracing::info!(
         elapsed_s,

@@ -1,7 +1,8 @@
 //! The report of a crawl that ends here.
 //!
-//! In: what the schedulers tell while they are still there. Out: `report.html` and `report.json` in the data directory, when all
-//! has ended. Invariant: a report that cannot be made keeps no crawl from its end.
+//! In: what the schedulers tell while they are still there. Out: `report.html` and `report.json` in
+//! the data directory, when all has ended. Invariant: a report that cannot be made keeps no crawl
+//! from its end.
 
 use super::{Crawl, Stages};
 use crate::report::{self, Gathered, HOSTS, Of, Report, State, gather};
@@ -31,7 +32,9 @@ impl Crawl<'_> {
 
     async fn gathered_now(&self) -> anyhow::Result<Gathered> {
         let owners = self.partitions.owners().get(StageName::Scheduler.name());
-        let schedulers = owners.context("nobody has the partitions of the scheduler")?.needed();
+        let schedulers = owners
+            .context("nobody has the partitions of the scheduler")?
+            .needed();
         gather(&self.bus, schedulers, HOSTS, ASK_MORE_MAX).await
     }
 
@@ -44,15 +47,22 @@ impl Crawl<'_> {
             return None;
         };
         gathered.set.extend(self.limit_of_run());
-        let written =
-            self.report(summary, gathered).and_then(|report| report::write(&self.plan.pipeline.data, &report));
-        written.inspect_err(|error| tracing::warn!("the report cannot be written: {error:#}")).ok()
+        let written = self
+            .report(summary, gathered)
+            .and_then(|report| report::write(&self.plan.pipeline.data, &report));
+        written
+            .inspect_err(|error| tracing::warn!("the report cannot be written: {error:#}"))
+            .ok()
     }
 
     fn report(&self, summary: &Summary, gathered: Gathered) -> anyhow::Result<Report> {
         Report::of(Of {
             crawl: &self.plan.pipeline.crawl,
-            state: if summary.complete { State::Complete } else { State::Stopped },
+            state: if summary.complete {
+                State::Complete
+            } else {
+                State::Stopped
+            },
             snapshot: self.standing.snapshot(),
             summary,
             gathered,
@@ -64,6 +74,10 @@ impl Crawl<'_> {
     fn limit_of_run(&self) -> Option<Setting> {
         let pages = self.plan.pipeline.limits.max_pages;
         let key = "limits.max_pages".to_owned();
-        (pages > 0).then(|| Setting { key, value: pages.into(), author: Author::default() })
+        (pages > 0).then(|| Setting {
+            key,
+            value: pages.into(),
+            author: Author::default(),
+        })
     }
 }

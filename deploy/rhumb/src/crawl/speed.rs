@@ -1,8 +1,9 @@
 //! How fast pages come, as the progress of a crawl tells it.
 //!
-//! In: looks at the crawl. Out: pages a second, since the line before and over the last [`SMOOTHED_OVER_S`]. Invariants: neither
-//! depends on how often it is looked. Pages from before the first look count for none, nor does time in which nothing is to come: before
-//! the first request, and while the crawl is paused.
+//! In: looks at the crawl. Out: pages a second, since the line before and over the last
+//! [`SMOOTHED_OVER_S`]. Invariants: neither depends on how often it is looked. Pages from before
+//! the first look count for none, nor does time in which nothing is to come: before the first
+//! request, and while the crawl is paused.
 
 use std::collections::VecDeque;
 
@@ -46,16 +47,23 @@ impl Speed {
         } else {
             self.looks.clear();
         }
-        self.is_under_way = look.in_flight > 0 || (has_more || self.is_under_way) && !look.is_paused;
+        self.is_under_way =
+            look.in_flight > 0 || (has_more || self.is_under_way) && !look.is_paused;
         self.looks.push_back(look);
-        while self.looks.get(1).is_some_and(|next| look.at_s - next.at_s >= SMOOTHED_OVER_S) {
+        while self
+            .looks
+            .get(1)
+            .is_some_and(|next| look.at_s - next.at_s >= SMOOTHED_OVER_S)
+        {
             self.looks.pop_front();
         }
     }
 
     /// Pages a second over the last [`SMOOTHED_OVER_S`].
     pub(super) fn smoothed(&self) -> f64 {
-        let (Some(from), Some(to)) = (self.looks.front(), self.looks.back()) else { return 0.0 };
+        let (Some(from), Some(to)) = (self.looks.front(), self.looks.back()) else {
+            return 0.0;
+        };
         rate(to.pages.saturating_sub(from.pages), to.at_s - from.at_s)
     }
 
@@ -68,7 +76,11 @@ impl Speed {
 }
 
 fn rate(pages: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { pages as f64 / seconds } else { 0.0 }
+    if seconds > 0.0 {
+        pages as f64 / seconds
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
@@ -78,8 +90,8 @@ mod tests {
     /// Pages a second.
     const STEADY: f64 = 80.0;
 
-    /// A crawl that is looked at, with a line every five seconds. `until` is looked at at uneven times: the rates of its lines, and
-    /// the lowest and highest of those between them.
+    /// A crawl that is looked at, with a line every five seconds. `until` is looked at at uneven
+    /// times: the rates of its lines, and the lowest and highest of those between them.
     struct Crawl {
         speed: Speed,
         at_s: f64,
@@ -89,10 +101,20 @@ mod tests {
 
     impl Crawl {
         fn begun_with(pages: f64) -> Self {
-            Crawl { speed: Speed::default(), at_s: 0.4, pages, line_at_s: 0.0 }
+            Crawl {
+                speed: Speed::default(),
+                at_s: 0.4,
+                pages,
+                line_at_s: 0.0,
+            }
         }
 
-        fn until(&mut self, end_s: f64, pages_a_second: f64, is_paused: bool) -> (Vec<f64>, Vec<f64>) {
+        fn until(
+            &mut self,
+            end_s: f64,
+            pages_a_second: f64,
+            is_paused: bool,
+        ) -> (Vec<f64>, Vec<f64>) {
             let mut lines = Vec::new();
             let mut bar = Vec::new();
             for step_s in [0.2, 0.35, 1.0, 0.25].into_iter().cycle() {
@@ -100,7 +122,12 @@ mod tests {
                     break;
                 }
                 let in_flight = if pages_a_second > 0.0 { 60 } else { 0 };
-                self.speed.learn(Look { at_s: self.at_s, pages: self.pages as u64, in_flight, is_paused });
+                self.speed.learn(Look {
+                    at_s: self.at_s,
+                    pages: self.pages as u64,
+                    in_flight,
+                    is_paused,
+                });
                 bar.push(self.speed.smoothed());
                 if self.at_s - self.line_at_s >= 5.0 {
                     self.line_at_s = self.at_s;
@@ -122,9 +149,15 @@ mod tests {
         for earlier in [0.0, 50_000.0] {
             let mut crawl = Crawl::begun_with(earlier);
             let (lines, bar) = crawl.until(3.1, 0.0, false);
-            assert!(lines.is_empty() && bar.iter().all(|rate| *rate == 0.0), "nothing was requested: {bar:?}");
+            assert!(
+                lines.is_empty() && bar.iter().all(|rate| *rate == 0.0),
+                "nothing was requested: {bar:?}"
+            );
             let (lines, bar) = crawl.until(60.0, STEADY, false);
-            assert!(lines.len() >= 10 && are_steady(&lines), "{earlier}: {lines:?}");
+            assert!(
+                lines.len() >= 10 && are_steady(&lines),
+                "{earlier}: {lines:?}"
+            );
             assert!(are_steady(&bar[2..]), "{earlier}: {bar:?}");
         }
     }
@@ -134,18 +167,39 @@ mod tests {
         let mut crawl = Crawl::begun_with(0.0);
         crawl.until(32.0, STEADY, false);
         let (lines, bar) = crawl.until(90.0, 0.0, true);
-        assert!(lines[0] > STEADY / 2.0, "it has the pages from before the pause: {lines:?}");
-        assert!(lines[1..].iter().chain(&bar[1..]).all(|rate| *rate == 0.0), "{lines:?} {bar:?}");
+        assert!(
+            lines[0] > STEADY / 2.0,
+            "it has the pages from before the pause: {lines:?}"
+        );
+        assert!(
+            lines[1..].iter().chain(&bar[1..]).all(|rate| *rate == 0.0),
+            "{lines:?} {bar:?}"
+        );
         let (lines, bar) = crawl.until(120.0, STEADY, false);
-        assert!(are_steady(&lines) && are_steady(&bar[2..]), "{lines:?} {bar:?}");
+        assert!(
+            are_steady(&lines) && are_steady(&bar[2..]),
+            "{lines:?} {bar:?}"
+        );
     }
 
     #[test]
     fn a_line_tells_of_the_time_since_the_line_before_and_the_bar_of_ten_seconds() {
         let mut speed = Speed::default();
         let mut learn = |at_s, pages| {
-            speed.learn(Look { at_s, pages, in_flight: 1, is_paused: false });
-            (speed.smoothed(), if at_s % 5.0 == 0.0 { Some(speed.of_line()) } else { None })
+            speed.learn(Look {
+                at_s,
+                pages,
+                in_flight: 1,
+                is_paused: false,
+            });
+            (
+                speed.smoothed(),
+                if at_s % 5.0 == 0.0 {
+                    Some(speed.of_line())
+                } else {
+                    None
+                },
+            )
         };
         assert_eq!(learn(0.0, 0), (0.0, Some(0.0)));
         assert_eq!(learn(4.0, 40), (10.0, None));

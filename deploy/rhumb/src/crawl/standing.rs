@@ -1,8 +1,8 @@
-//! How a crawl stands, as its supervisor knows it: the latest snapshot, what the processes have used, and whether
-//! anything is left to do.
+//! How a crawl stands, as its supervisor knows it: the latest snapshot, what the processes have
+//! used, and whether anything is left to do.
 //!
-//! In: snapshots. Out: the summary, and what is known of processes with state. Invariant: totals do not go back while a process is
-//! away or a partition moves.
+//! In: snapshots. Out: the summary, and what is known of processes with state. Invariant: totals do
+//! not go back while a process is away or a partition moves.
 
 use super::pace::Pace;
 use crate::stages::owns_partitions;
@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Says whether a crawl has got any URL yet: before, there is nothing that could be over.
 fn has_begun(snapshot: &Snapshot) -> bool {
-    let has_passed = snapshot.last_sequences.get(Edge::UrlsFound.name()).is_some_and(|&last| last > 0);
+    let has_passed = snapshot
+        .last_sequences
+        .get(Edge::UrlsFound.name())
+        .is_some_and(|&last| last > 0);
     // A stream in the broker's memory may have begun anew.
     has_passed || snapshot.summary().urls_found > 0
 }
@@ -28,10 +31,12 @@ pub(super) struct Standing {
     /// Snapshots, and the processes that answered at the latest.
     looks: u64,
     answered: usize,
-    /// When the latest snapshot came, and when processes with state answered last, by stage and instance.
+    /// When the latest snapshot came, and when processes with state answered last, by stage and
+    /// instance.
     looked: Instant,
     heard: BTreeMap<(String, u16), Instant>,
-    /// What processes with state told when each partition was counted once for the last time. Nothing before.
+    /// What processes with state told when each partition was counted once for the last time.
+    /// Nothing before.
     whole: Vec<ProcessStatus>,
     is_whole: bool,
     pages: u64,
@@ -46,8 +51,8 @@ pub(super) struct Standing {
     violations: Vec<String>,
     /// Of stages with state: the instances that there are.
     instances: BTreeMap<String, BTreeSet<u16>>,
-    /// Last known use of processes, those that have ended included: by stage, instance, and life or process id. On several
-    /// machines, and in containers, many have the same process id.
+    /// Last known use of processes, those that have ended included: by stage, instance, and life or
+    /// process id. On several machines, and in containers, many have the same process id.
     uses: BTreeMap<(String, u16, u64), ProcessUse>,
 }
 
@@ -77,12 +82,14 @@ impl Standing {
         }
     }
 
-    /// Time since the crawl was started, in this run; of one that is conducted, since it was for the first time.
+    /// Time since the crawl was started, in this run; of one that is conducted, since it was for
+    /// the first time.
     pub(super) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Pages fetched, as far as each partition is counted once: while one moves it may be missing, or be there twice.
+    /// Pages fetched, as far as each partition is counted once: while one moves it may be missing,
+    /// or be there twice.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }
@@ -92,8 +99,8 @@ impl Standing {
         !self.whole.is_empty()
     }
 
-    /// Whether nothing was left to do in two snapshots in a row, and nothing was published between them: it has not begun, or
-    /// is over.
+    /// Whether nothing was left to do in two snapshots in a row, and nothing was published between
+    /// them: it has not begun, or is over.
     pub(super) fn is_still(&self) -> bool {
         self.is_still
     }
@@ -103,7 +110,8 @@ impl Standing {
         self.is_over
     }
 
-    /// Whether nothing is left to do but what is kept back in traps, and the crawl is not paused: that is to end.
+    /// Whether nothing is left to do but what is kept back in traps, and the crawl is not paused:
+    /// that is to end.
     pub(super) fn has_traps_alone(&self) -> bool {
         self.is_settled && !self.is_over && !self.snapshot.is_paused()
     }
@@ -126,8 +134,8 @@ impl Standing {
         self.pace.next_look(self.elapsed(), left)
     }
 
-    /// Takes in a snapshot and the use of the broker. Returns whether nothing was left to do in it; two such snapshots in
-    /// a row with the same last sequences mean that the crawl is over.
+    /// Takes in a snapshot and the use of the broker. Returns whether nothing was left to do in it;
+    /// two such snapshots in a row with the same last sequences mean that the crawl is over.
     pub(super) fn learn(
         &mut self,
         snapshot: Snapshot,
@@ -136,41 +144,86 @@ impl Standing {
         expected: usize,
     ) -> bool {
         self.remember(snapshot, broker, pipeline);
-        self.pace.learn(self.elapsed(), self.snapshot.summary().outcomes.values().sum());
+        self.pace.learn(
+            self.elapsed(),
+            self.snapshot.summary().outcomes.values().sum(),
+        );
         let quiet = self.snapshot.is_quiet(pipeline, expected);
-        tracing::debug!(quiet, under_way = self.snapshot.under_way(pipeline).join("; "), "looked");
+        tracing::debug!(
+            quiet,
+            under_way = self.snapshot.under_way(pipeline).join("; "),
+            "looked"
+        );
         self.is_still = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
         self.is_settled = self.is_still && has_begun(&self.snapshot);
         self.is_over = self.is_settled && self.snapshot.summary().waiting_trapped == 0;
-        self.violations = if self.is_over { self.snapshot.violations() } else { Vec::new() };
-        self.is_complete = self.is_over && self.snapshot.summary().waiting == 0 && self.violations.is_empty();
+        self.violations = if self.is_over {
+            self.snapshot.violations()
+        } else {
+            Vec::new()
+        };
+        self.is_complete =
+            self.is_over && self.snapshot.summary().waiting == 0 && self.violations.is_empty();
         self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
         quiet
     }
 
     /// Takes in the numbers of a snapshot alone.
-    pub(super) fn remember(&mut self, mut snapshot: Snapshot, broker: Option<ProcessUse>, pipeline: &Pipeline) {
-        let lives: Vec<u64> = snapshot.processes.iter().map(|process| process.life).collect();
+    pub(super) fn remember(
+        &mut self,
+        mut snapshot: Snapshot,
+        broker: Option<ProcessUse>,
+        pipeline: &Pipeline,
+    ) {
+        let lives: Vec<u64> = snapshot
+            .processes
+            .iter()
+            .map(|process| process.life)
+            .collect();
         for (used, life) in snapshot.summary().processes.into_iter().zip(lives) {
-            self.uses.insert((used.stage.clone(), used.instance, life), used);
+            self.uses
+                .insert((used.stage.clone(), used.instance, life), used);
         }
         if let Some(used) = broker {
-            self.uses.insert((used.stage.clone(), used.instance, u64::from(used.pid)), used);
+            self.uses.insert(
+                (used.stage.clone(), used.instance, u64::from(used.pid)),
+                used,
+            );
         }
-        // Processes that could not answer just now keep their last known numbers: totals do not go back.
+        // Processes that could not answer just now keep their last known numbers: totals do not go
+        // back.
         snapshot.processes.retain(|p| !self.has_left(p));
         self.looks += 1;
         self.answered = snapshot.processes.len();
-        let answered: BTreeSet<(String, u16)> = snapshot.processes.iter().filter(|p| has_state(p)).map(name).collect();
-        let silent = self.snapshot.processes.iter().filter(|p| has_state(p) && !answered.contains(&name(p)));
-        snapshot.processes.extend(silent.map(|p| ProcessStatus { idle: false, ..p.clone() }));
+        let answered: BTreeSet<(String, u16)> = snapshot
+            .processes
+            .iter()
+            .filter(|p| has_state(p))
+            .map(name)
+            .collect();
+        let silent = self
+            .snapshot
+            .processes
+            .iter()
+            .filter(|p| has_state(p) && !answered.contains(&name(p)));
+        snapshot.processes.extend(silent.map(|p| ProcessStatus {
+            idle: false,
+            ..p.clone()
+        }));
         self.looked = Instant::now();
-        self.heard.extend(answered.into_iter().map(|name| (name, self.looked)));
+        self.heard
+            .extend(answered.into_iter().map(|name| (name, self.looked)));
         self.snapshot = snapshot;
         self.is_whole = self.snapshot.covers_partitions(pipeline);
         if self.is_whole {
             self.pages = self.snapshot.summary().pages;
-            self.whole = self.snapshot.processes.iter().filter(|p| has_state(p)).cloned().collect();
+            self.whole = self
+                .snapshot
+                .processes
+                .iter()
+                .filter(|p| has_state(p))
+                .cloned()
+                .collect();
         }
     }
 
@@ -187,26 +240,44 @@ impl Standing {
     /// What is known of the processes with state, for whoever asks how the crawl stands.
     pub(super) fn last_known(&self) -> LastKnown {
         let are_moving = !self.is_whole && !self.whole.is_empty();
-        let last = if are_moving { &self.whole } else { &self.snapshot.processes };
-        let known = last.iter().filter(|p| has_state(p)).map(|p| Known { told: p.clone(), age_s: self.age_s(p) });
-        LastKnown { processes: known.collect(), are_moving }
+        let last = if are_moving {
+            &self.whole
+        } else {
+            &self.snapshot.processes
+        };
+        let known = last.iter().filter(|p| has_state(p)).map(|p| Known {
+            told: p.clone(),
+            age_s: self.age_s(p),
+        });
+        LastKnown {
+            processes: known.collect(),
+            are_moving,
+        }
     }
 
     /// Seconds since a process answered; none when it did in the latest snapshot.
     fn age_s(&self, process: &ProcessStatus) -> Option<f64> {
-        let heard = self.heard.get(&name(process)).filter(|heard| **heard < self.looked)?;
+        let heard = self
+            .heard
+            .get(&name(process))
+            .filter(|heard| **heard < self.looked)?;
         Some(heard.elapsed().as_secs_f64())
     }
 
-    /// Whether an instance that has no partition any more has nothing in hand either: it may end for good.
+    /// Whether an instance that has no partition any more has nothing in hand either: it may end
+    /// for good.
     pub(super) fn is_emptied(&self, stage: &str, instance: u16) -> bool {
         let of = |p: &&ProcessStatus| p.stage == stage && p.instance == instance;
         let is_empty = |p: &ProcessStatus| p.idle && p.counts.get("partitions") == Some(&0);
-        self.snapshot.processes.iter().find(of).is_some_and(is_empty)
+        self.snapshot
+            .processes
+            .iter()
+            .find(of)
+            .is_some_and(is_empty)
     }
 
-    /// A stage has these instances. Others end, and what they counted counts elsewhere: also when one of them has
-    /// answered a question that was asked before.
+    /// A stage has these instances. Others end, and what they counted counts elsewhere: also when
+    /// one of them has answered a question that was asked before.
     pub(super) fn has(&mut self, stage: &str, instances: BTreeSet<u16>) {
         self.instances.insert(stage.to_owned(), instances);
         let mut processes = std::mem::take(&mut self.snapshot.processes);
@@ -215,17 +286,25 @@ impl Standing {
     }
 
     fn has_left(&self, process: &ProcessStatus) -> bool {
-        self.instances.get(&process.stage).is_some_and(|instances| !instances.contains(&process.instance))
+        self.instances
+            .get(&process.stage)
+            .is_some_and(|instances| !instances.contains(&process.instance))
     }
 
     /// Whether a process gives a reason not to be ready that contains these words.
     pub(super) fn says(&self, words: &str) -> bool {
-        self.snapshot.processes.iter().any(|process| process.reason.contains(words))
+        self.snapshot
+            .processes
+            .iter()
+            .any(|process| process.reason.contains(words))
     }
 
     /// Forgets the reasons that processes gave: they are outdated.
     pub(super) fn forget_reasons(&mut self) {
-        self.snapshot.processes.iter_mut().for_each(|process| process.reason.clear());
+        self.snapshot
+            .processes
+            .iter_mut()
+            .for_each(|process| process.reason.clear());
     }
 
     /// The latest snapshot; with the last known numbers of processes that could not answer.

@@ -1,5 +1,6 @@
-//! The start of a crawl: what can be checked beforehand is checked; then broker, streams, processes and seeds. A crawl whose
-//! stages are deployed is waited for and taken over: `rhumb init` makes its streams.
+//! The start of a crawl: what can be checked beforehand is checked; then broker, streams, processes
+//! and seeds. A crawl whose stages are deployed is waited for and taken over: `rhumb init` makes
+//! its streams.
 //!
 //! In: a plan. Out: [`Parts`]: all that runs. What was started ends when its value is dropped.
 
@@ -26,7 +27,9 @@ use crate::seeds::{SEEDS, Seeds, inject};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use rhumb_bus::spool::Sweeper;
-use rhumb_bus::{Buckets, Bus, ensure_buckets, find_buckets, give_again, leave_unarchived, make_streams};
+use rhumb_bus::{
+    Buckets, Bus, ensure_buckets, find_buckets, give_again, leave_unarchived, make_streams,
+};
 use rhumb_config::identity::{Identity, Misfit};
 use rhumb_config::shown;
 use rhumb_config::{ConfigError, Durability, Follow, Pipeline, open_url_cache};
@@ -82,10 +85,16 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     let lock = lock(&data.join(LOCK)).await?;
     let front = Front::open(pipeline)?;
     let broker = match pipeline.broker.url.is_empty() {
-        true => Some((start_broker(pipeline, &data).await?, Sweeper::open(pipeline)?)),
+        true => Some((
+            start_broker(pipeline, &data).await?,
+            Sweeper::open(pipeline)?,
+        )),
         false => None,
     };
-    let url = broker.as_ref().map_or(pipeline.broker.url.as_str(), |(broker, _)| broker.url()).to_owned();
+    let url = broker
+        .as_ref()
+        .map_or(pipeline.broker.url.as_str(), |(broker, _)| broker.url())
+        .to_owned();
     let bus = connect(&url, pipeline).await?;
     front.connected(&bus);
     let (buckets, lease) = take_over(&bus, pipeline, broker.is_some(), &url).await?;
@@ -93,7 +102,13 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
         check_scope(&buckets, pipeline).await?;
     }
     let restore = plan.restore.as_ref();
-    let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets, restore };
+    let membership = Membership {
+        pipeline,
+        data: &data,
+        bus: &bus,
+        buckets: &buckets,
+        restore,
+    };
     match restore {
         Some(restore) => {
             if !restore.goes_on(&buckets, pipeline).await? {
@@ -108,7 +123,12 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     let mut tide = Tide::open(&data, pipeline)?;
     let identity = membership.settle(&mut tide, plan.accept_loss).await?;
     let product_token = pipeline.product_token();
-    tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, product_token, "crawling");
+    tracing::info!(
+        crawl = pipeline.crawl,
+        id = identity.mark.id,
+        product_token,
+        "crawling"
+    );
     for warning in &pipeline.warnings {
         tracing::warn!("{warning}");
     }
@@ -128,20 +148,52 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     partitions.stop(false).await?;
     processes.start_stateless(pipeline)?;
     report::remove(&data);
-    Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
-    inject(&bus, pipeline.scope_of(&plan.topic).follow, &plan.topic, &seeds.urls, 0).await?;
+    Handle {
+        broker: url,
+        crawl: pipeline.crawl.clone(),
+    }
+    .write(&data)?;
+    inject(
+        &bus,
+        pipeline.scope_of(&plan.topic).follow,
+        &plan.topic,
+        &seeds.urls,
+        0,
+    )
+    .await?;
     seeds.stored()?;
     let stages = Stages::Here(Box::new(Here::new(broker, processes, lock, pipeline)));
-    let (elapsed, connections) = (Duration::ZERO, bus.connections());
+    let elapsed = Duration::ZERO;
+    let connections = bus.connections();
     let configuration = Some(configuration);
-    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, configuration, elapsed, connections, lease })
+    Ok(Parts {
+        stages,
+        front,
+        bus,
+        buckets,
+        identity,
+        partitions,
+        tide,
+        configuration,
+        elapsed,
+        connections,
+        lease,
+    })
 }
 
-/// Takes over a crawl whose stages are deployed. One that was stopped goes on, unless its time is over.
-async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -> anyhow::Result<Parts> {
+/// Takes over a crawl whose stages are deployed. One that was stopped goes on, unless its time is
+/// over.
+async fn take_over_fleet(
+    plan: &Plan,
+    statefulsets: &BTreeMap<String, String>,
+) -> anyhow::Result<Parts> {
     let pipeline = &plan.pipeline;
     let url = &pipeline.broker.url;
-    let kubernetes = if statefulsets.is_empty() { None } else { Some(Kubernetes::of_this_pod(statefulsets)?) };
+    let kubernetes = if statefulsets.is_empty() {
+        None
+    } else {
+        Some(Kubernetes::of_this_pod(statefulsets)?)
+    };
     let front = Front::open(pipeline)?;
     let bus = connect(url, pipeline).await?;
     front.connected(&bus);
@@ -153,26 +205,59 @@ async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -
         None => wait_for_crawl(&bus, pipeline, None, |what| front.health.waits(what)).await?,
     };
     check_restored(&buckets).await?;
-    front.health.waits("waits for the lease of the crawl's conductor: another may hold it");
+    front
+        .health
+        .waits("waits for the lease of the crawl's conductor: another may hold it");
     let lease = take_lease(buckets.leases.clone(), buckets.lease, pipeline, url).await?;
-    let elapsed = buckets.register.conducted_since().await?.elapsed().unwrap_or_default();
+    let elapsed = buckets
+        .register
+        .conducted_since()
+        .await?
+        .elapsed()
+        .unwrap_or_default();
     let mut partitions = Partitions::find(&buckets, pipeline).await?;
     if plan.at_most.is_none_or(|at_most| elapsed < at_most) {
         partitions.stop(false).await?;
     }
     let product_token = pipeline.product_token();
-    tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, product_token, broker = shown(url), "conducting");
-    let stages = Stages::Deployed(Box::new(Fleet::new(buckets.leases.clone(), buckets.lease, kubernetes)));
+    tracing::info!(
+        crawl = pipeline.crawl,
+        id = identity.mark.id,
+        product_token,
+        broker = shown(url),
+        "conducting"
+    );
+    let stages = Stages::Deployed(Box::new(Fleet::new(
+        buckets.leases.clone(),
+        buckets.lease,
+        kubernetes,
+    )));
     let tide = Tide::in_memory(pipeline);
     let configuration = None;
-    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, configuration, elapsed, connections, lease })
+    Ok(Parts {
+        stages,
+        front,
+        bus,
+        buckets,
+        identity,
+        partitions,
+        tide,
+        configuration,
+        elapsed,
+        connections,
+        lease,
+    })
 }
 
-/// The crawl that the broker holds, with streams that it lost with its memory made again; none when it holds none, or when
-/// `rhumb init` has not ended yet.
+/// The crawl that the broker holds, with streams that it lost with its memory made again; none when
+/// it holds none, or when `rhumb init` has not ended yet.
 async fn begun(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<(Buckets, Identity)>> {
-    let Some(buckets) = find_buckets(bus).await? else { return Ok(None) };
-    let Some((identity, _)) = buckets.register.read().await? else { return Ok(None) };
+    let Some(buckets) = find_buckets(bus).await? else {
+        return Ok(None);
+    };
+    let Some((identity, _)) = buckets.register.read().await? else {
+        return Ok(None);
+    };
     if buckets.register.configuration().await?.is_none() {
         return Ok(None);
     }
@@ -181,14 +266,22 @@ async fn begun(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<(Buckets
     Ok(Some((buckets, identity)))
 }
 
-/// Checks that the broker still holds the scope, which is kept nowhere else: without it every link would be filtered.
+/// Checks that the broker still holds the scope, which is kept nowhere else: without it every link
+/// would be filtered.
 async fn check_scope(buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<()> {
-    let held = buckets.scope.status().await.context("the broker does not tell of the scope")?;
+    let held = buckets
+        .scope
+        .status()
+        .await
+        .context("the broker does not tell of the scope")?;
     let follows_some = |name: &String| pipeline.scope_of(name).follow != Follow::Any;
-    if pipeline.scope.follow != Follow::Any && pipeline.topics.keys().all(follows_some) && held.values() == 0 {
+    if pipeline.scope.follow != Follow::Any
+        && pipeline.topics.keys().all(follows_some)
+        && held.values() == 0
+    {
         return Err(Misfit(
-            "the broker holds no scope any more, so no link could be followed: name the seeds again \
-             (rhumb crawl --resume --accept-loss SEED...), and those that were injected"
+            "the broker holds no scope any more, so no link could be followed: name the seeds \
+             again (rhumb crawl --resume --accept-loss SEED...), and those that were injected"
                 .to_owned(),
         )
         .into());
@@ -201,7 +294,10 @@ fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
     let stages = &pipeline.stages;
     check_replicas(pipeline)?;
     check_credentials(pipeline)?;
-    for (key, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &stages.dedup.cache)] {
+    for (key, cache) in [
+        ("host-splitter", &stages.host_splitter.cache),
+        ("dedup", &stages.dedup.cache),
+    ] {
         open_url_cache(&format!("stages.{key}.cache"), cache)?;
     }
     scheduler::quality::Qualities::open(pipeline)?;
@@ -214,14 +310,20 @@ fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
 /// A private broker is one server.
 fn check_replicas(pipeline: &Pipeline) -> Result<(), ConfigError> {
     let streams = pipeline.edges.streams();
-    let edges = [("defaults", &pipeline.edges.defaults)].into_iter().chain(streams);
+    let edges = [("defaults", &pipeline.edges.defaults)]
+        .into_iter()
+        .chain(streams);
     let edges = edges.map(|(key, edge)| (format!("edges.{key}.replicas"), edge.replicas));
-    let mut keys = std::iter::once(("broker.replicas".to_owned(), pipeline.broker.replicas)).chain(edges);
-    match keys.find(|(_, replicas)| *replicas > 1).filter(|_| pipeline.broker.url.is_empty()) {
+    let mut keys =
+        std::iter::once(("broker.replicas".to_owned(), pipeline.broker.replicas)).chain(edges);
+    match keys
+        .find(|(_, replicas)| *replicas > 1)
+        .filter(|_| pipeline.broker.url.is_empty())
+    {
         None => Ok(()),
         Some((key, replicas)) => Err(ConfigError::Range(vec![format!(
-            "configuration key {key} = {replicas}: the private broker is one server; accepted is 1, or set broker.url to a \
-             cluster of at least {replicas}"
+            "configuration key {key} = {replicas}: the private broker is one server; accepted is \
+             1, or set broker.url to a cluster of at least {replicas}"
         )])),
     }
 }
@@ -230,11 +332,14 @@ fn check_replicas(pipeline: &Pipeline) -> Result<(), ConfigError> {
 fn check_credentials(pipeline: &Pipeline) -> Result<(), ConfigError> {
     let broker = &pipeline.broker;
     let mut files = [("credentials", &broker.credentials), ("ca", &broker.ca)].into_iter();
-    match files.find(|(_, file)| !file.as_os_str().is_empty()).filter(|_| broker.url.is_empty()) {
+    match files
+        .find(|(_, file)| !file.as_os_str().is_empty())
+        .filter(|_| broker.url.is_empty())
+    {
         None => Ok(()),
         Some((key, file)) => Err(ConfigError::Range(vec![format!(
-            "configuration key broker.{key} = '{}': it is for a broker of yours, and broker.url names none; accepted is \
-             nothing, or set broker.url",
+            "configuration key broker.{key} = '{}': it is for a broker of yours, and broker.url \
+             names none; accepted is nothing, or set broker.url",
             file.display()
         )])),
     }
@@ -243,7 +348,8 @@ fn check_credentials(pipeline: &Pipeline) -> Result<(), ConfigError> {
 /// Creates the data directory and returns its absolute path.
 fn data_directory(pipeline: &Pipeline) -> anyhow::Result<PathBuf> {
     let data = &pipeline.data;
-    std::fs::create_dir_all(data).with_context(|| format!("cannot create the data directory {}", data.display()))?;
+    std::fs::create_dir_all(data)
+        .with_context(|| format!("cannot create the data directory {}", data.display()))?;
     std::fs::canonicalize(data).with_context(|| format!("cannot find {}", data.display()))
 }
 
@@ -254,16 +360,19 @@ async fn start_broker(pipeline: &Pipeline, data: &Path) -> anyhow::Result<Broker
         Durability::Power => Duration::ZERO,
     };
     options.max_payload = u32::try_from(pipeline.broker.max_payload.0).unwrap_or(u32::MAX);
-    Broker::start(options).await.context("the private broker cannot be started")
+    Broker::start(options)
+        .await
+        .context("the private broker cannot be started")
 }
 
 async fn connect(url: &str, pipeline: &Pipeline) -> anyhow::Result<Bus> {
     let bus = Bus::connect(url, pipeline, "rhumb").await?;
-    let (wanted, max_payload) = (pipeline.broker.max_payload, bus.max_payload(pipeline));
+    let wanted = pipeline.broker.max_payload;
+    let max_payload = bus.max_payload(pipeline);
     if max_payload < wanted {
         tracing::warn!(
-            "the broker takes messages of at most {max_payload} (max_payload in its configuration), not the {wanted} of \
-             broker.max_payload: longer pages are cut there"
+            "the broker takes messages of at most {max_payload} (max_payload in its \
+             configuration), not the {wanted} of broker.max_payload: longer pages are cut there"
         );
     }
     Ok(bus)
@@ -279,8 +388,8 @@ async fn take_over(
     let buckets = ensure_buckets(bus, pipeline).await?;
     let leases = buckets.leases.clone();
     if broker_is_ours {
-        // Leases that are there are those of a `rhumb` that was killed and of its stages, which ended with it: we have the
-        // lock on the data directory. Nobody need wait for their end.
+        // Leases that are there are those of a `rhumb` that was killed and of its stages, which
+        // ended with it: we have the lock on the data directory. Nobody need wait for their end.
         for key in holders(&leases).await?.into_keys() {
             let _ = leases.purge(key).await;
         }
@@ -289,12 +398,12 @@ async fn take_over(
     Ok((buckets, lease))
 }
 
-/// Has the broker give out at once what processes had that were killed, unless others still work on the crawl. Without
-/// that it is waited for.
+/// Has the broker give out at once what processes had that were killed, unless others still work on
+/// the crawl. Without that it is waited for.
 async fn give_again_if_alone(bus: &Bus, buckets: &Buckets, pipeline: &Pipeline) {
     let given = async {
-        // Every process holds a lease; one of them is ours. Those of the dead end up to a quarter of their length after that
-        // of their supervisor, which was renewed with them.
+        // Every process holds a lease; one of them is ours. Those of the dead end up to a quarter
+        // of their length after that of their supervisor, which was renewed with them.
         let until = Instant::now() + buckets.lease / 2;
         loop {
             if holders(&buckets.leases).await?.len() <= 1 {
@@ -308,17 +417,29 @@ async fn give_again_if_alone(bus: &Bus, buckets: &Buckets, pipeline: &Pipeline) 
     };
     match given.await {
         Ok(0) => {}
-        Ok(messages) => tracing::info!(messages, "messages that dead processes had in hand are given out again"),
-        Err(error) => tracing::warn!("messages that dead processes had in hand are waited for: {error:#}"),
+        Ok(messages) => tracing::info!(
+            messages,
+            "messages that dead processes had in hand are given out again"
+        ),
+        Err(error) => {
+            tracing::warn!("messages that dead processes had in hand are waited for: {error:#}")
+        }
     }
 }
 
 /// Takes the lease, and waits for that of a `rhumb` that was killed to end.
-async fn take_lease(leases: kv::Store, lease: Duration, pipeline: &Pipeline, url: &str) -> anyhow::Result<Ownership> {
-    let taken = Ownership::take_from_the_dead(leases, SUPERVISOR, 0, new_life(SUPERVISOR), lease).await;
+async fn take_lease(
+    leases: kv::Store,
+    lease: Duration,
+    pipeline: &Pipeline,
+    url: &str,
+) -> anyhow::Result<Ownership> {
+    let taken =
+        Ownership::take_from_the_dead(leases, SUPERVISOR, 0, new_life(SUPERVISOR), lease).await;
     taken.map_err(|other| {
         anyhow::anyhow!(
-            "another rhumb runs the crawl '{}' on {} ({}): give this one a name of its own (--set crawl=NAME)",
+            "another rhumb runs the crawl '{}' on {} ({}): give this one a name of its own (--set \
+             crawl=NAME)",
             pipeline.crawl,
             shown(url),
             other.whereabouts
@@ -326,7 +447,12 @@ async fn take_lease(leases: kv::Store, lease: Duration, pipeline: &Pipeline, url
     })
 }
 
-fn new_processes(pipeline: &Pipeline, data: &Path, broker: &str, crawl_id: String) -> anyhow::Result<Processes> {
+fn new_processes(
+    pipeline: &Pipeline,
+    data: &Path,
+    broker: &str,
+    crawl_id: String,
+) -> anyhow::Result<Processes> {
     let set = vec![
         assignment("data", &data.display().to_string()),
         format!("limits.max_pages={}", pipeline.limits.max_pages),

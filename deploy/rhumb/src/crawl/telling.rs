@@ -1,7 +1,8 @@
 //! What a crawl tells of itself to whoever asks how it stands.
 //!
-//! In: questions of `rhumb status` and the like. Out: what only the supervisor or conductor knows. Invariant: an answer has the
-//! numbers of a look that began after its question, and looks follow each other: the sums of a later answer are not smaller.
+//! In: questions of `rhumb status` and the like. Out: what only the supervisor or conductor knows.
+//! Invariant: an answer has the numbers of a look that began after its question, and looks follow
+//! each other: the sums of a later answer are not smaller.
 
 use super::{Crawl, Stages};
 use crate::control::SupervisorRequest;
@@ -25,8 +26,8 @@ impl Crawl<'_> {
         }
     }
 
-    /// While the crawl ends, tells who asks how it stood before: what processes counted that have ended counts on. It does so until
-    /// what is returned is dropped.
+    /// While the crawl ends, tells who asks how it stood before: what processes counted that have
+    /// ended counts on. It does so until what is returned is dropped.
     pub(super) async fn tell_end(
         &mut self,
         mut requests: impl Stream<Item = async_nats::Message> + Unpin + Send + 'static,
@@ -37,7 +38,10 @@ impl Crawl<'_> {
         let mut telling = JoinSet::new();
         telling.spawn(async move {
             while let Some(request) = requests.next().await {
-                let is_look = matches!(serde_json::from_slice(&request.payload), Ok(SupervisorRequest::Status));
+                let is_look = matches!(
+                    serde_json::from_slice(&request.payload),
+                    Ok(SupervisorRequest::Status)
+                );
                 if let Some(asker) = request.reply.filter(|reply| is_look && is_inbox(reply)) {
                     let _ = client.publish(asker, answer.clone()).await;
                 }
@@ -46,14 +50,18 @@ impl Crawl<'_> {
         telling
     }
 
-    /// The answer. Where it is larger than a message can be, as with thousands of instances, it leaves out what can be asked elsewhere.
+    /// The answer. Where it is larger than a message can be, as with thousands of instances, it
+    /// leaves out what can be asked elsewhere.
     fn in_bytes(&self) -> Bytes {
         let supervision = self.supervision();
         let bytes = serde_json::to_vec(&supervision).unwrap_or_default();
         if bytes.len() <= self.bus.client.server_info().max_payload {
             return bytes.into();
         }
-        let supervision = Supervision { last_known: LastKnown::default(), ..supervision };
+        let supervision = Supervision {
+            last_known: LastKnown::default(),
+            ..supervision
+        };
         serde_json::to_vec(&supervision).unwrap_or_default().into()
     }
 

@@ -1,8 +1,9 @@
 //! What a crawl waits for while nothing moves, in a line.
 //!
-//! In: looks at the crawl. Out: [`News`], if there are any. A crawl whose processes doubt their network says
-//! so at once. One in which nothing moves says what it waits for, once: what was given to a process that may be gone, jobs
-//! whose leases go on, servers that are left alone. A delay between two requests is no news.
+//! In: looks at the crawl. Out: [`News`], if there are any. A crawl whose processes doubt their
+//! network says so at once. One in which nothing moves says what it waits for, once: what was given
+//! to a process that may be gone, jobs whose leases go on, servers that are left alone. A delay
+//! between two requests is no news.
 //!
 //! Invariant: the same is said again only when it has lasted long.
 
@@ -91,10 +92,9 @@ impl Waits {
             return goes_on.then_some(News::GoesOn);
         };
         let kind: String = why.chars().filter(|char| !char.is_ascii_digit()).collect();
-        let is_said = self
-            .said
-            .as_ref()
-            .is_some_and(|(said, at)| *said == kind && now.saturating_duration_since(*at) < SAY_AGAIN);
+        let is_said = self.said.as_ref().is_some_and(|(said, at)| {
+            *said == kind && now.saturating_duration_since(*at) < SAY_AGAIN
+        });
         if is_said {
             return None;
         }
@@ -111,8 +111,12 @@ impl Waits {
 
 /// Why processes doubt that anything can be reached.
 fn doubt(snapshot: &Snapshot) -> Option<String> {
-    let doubts = snapshot.processes.iter().filter(|process| process.counts.get("in_doubt") == Some(&1));
-    let told = doubts.map(|process| format!("{}.{}: {}", process.stage, process.instance, process.reason));
+    let doubts = snapshot
+        .processes
+        .iter()
+        .filter(|process| process.counts.get("in_doubt") == Some(&1));
+    let told =
+        doubts.map(|process| format!("{}.{}: {}", process.stage, process.instance, process.reason));
     told.reduce(|told, more| format!("{told}; {more}"))
 }
 
@@ -120,11 +124,16 @@ fn doubt(snapshot: &Snapshot) -> Option<String> {
 fn waited_for(snapshot: &Snapshot, pipeline: &Pipeline) -> Option<String> {
     let mut waited = Vec::new();
     for (edge, StreamUse { behind, .. }) in &snapshot.streams {
-        let ack_wait = pipeline.edges.streams().into_iter().find(|(key, _)| key == edge).map(|(_, edge)| edge.ack_wait);
+        let ack_wait = pipeline
+            .edges
+            .streams()
+            .into_iter()
+            .find(|(key, _)| key == edge)
+            .map(|(_, edge)| edge.ack_wait);
         if let (1.., Some(ack_wait)) = (behind.unacked, ack_wait) {
             waited.push(format!(
-                "{} of {edge} in the hand of a process; what a process that is gone had is given out again within {} s \
-                 (edges.{edge}.ack_wait)",
+                "{} of {edge} in the hand of a process; what a process that is gone had is given \
+                 out again within {} s (edges.{edge}.ack_wait)",
                 counted(behind.unacked, "message"),
                 ack_wait.as_secs()
             ));
@@ -134,8 +143,8 @@ fn waited_for(snapshot: &Snapshot, pipeline: &Pipeline) -> Option<String> {
     if summary.in_flight > 0 && snapshot.total(StageName::Fetcher.name(), "jobs") == 0 {
         let lease = pipeline.stages.scheduler.job_lease + LEASE_GRACE;
         waited.push(format!(
-            "{} are in jobs of a fetcher that is gone or does not answer; they are free when its leases are over, within \
-             {} s (stages.scheduler.job_lease)",
+            "{} are in jobs of a fetcher that is gone or does not answer; they are free when its \
+             leases are over, within {} s (stages.scheduler.job_lease)",
             counted(summary.in_flight, "URL"),
             lease.as_secs()
         ));
@@ -158,7 +167,11 @@ fn waited_for(snapshot: &Snapshot, pipeline: &Pipeline) -> Option<String> {
 }
 
 fn counted(n: u64, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +184,12 @@ mod tests {
 
     fn pipeline() -> Pipeline {
         let set = vec!["network.allow_private_addresses=true".to_owned()];
-        Layers { file: Some("/dev/null".into()), set }.load_with(std::iter::empty()).unwrap()
+        Layers {
+            file: Some("/dev/null".into()),
+            set,
+        }
+        .load_with(std::iter::empty())
+        .unwrap()
     }
 
     fn process(stage: &str, reason: &str, counts: serde_json::Value) -> ProcessStatus {
@@ -183,7 +201,10 @@ mod tests {
     }
 
     fn look(processes: Vec<ProcessStatus>) -> Snapshot {
-        Snapshot { processes, ..Snapshot::default() }
+        Snapshot {
+            processes,
+            ..Snapshot::default()
+        }
     }
 
     #[test]
@@ -197,15 +218,32 @@ mod tests {
             look(vec![process("resolver", &reason, json!({ "in_doubt": 1 }))])
         };
         let told = waits.learn(at(0), &doubt(0), &pipeline, false);
-        assert_eq!(told, Some(News::Waits("resolver.0: no name server answers for 0 s".into())));
+        assert_eq!(
+            told,
+            Some(News::Waits(
+                "resolver.0: no name server answers for 0 s".into()
+            ))
+        );
         for second in 1..60 {
-            assert_eq!(waits.learn(at(second), &doubt(second), &pipeline, false), None);
+            assert_eq!(
+                waits.learn(at(second), &doubt(second), &pipeline, false),
+                None
+            );
         }
-        assert_eq!(waits.now(), Some("resolver.0: no name server answers for 59 s"));
+        assert_eq!(
+            waits.now(),
+            Some("resolver.0: no name server answers for 59 s")
+        );
         assert!(waits.learn(at(60), &doubt(60), &pipeline, false).is_some());
-        assert_eq!(waits.learn(at(61), &look(Vec::new()), &pipeline, false), Some(News::GoesOn));
+        assert_eq!(
+            waits.learn(at(61), &look(Vec::new()), &pipeline, false),
+            Some(News::GoesOn)
+        );
         assert_eq!(waits.now(), None);
-        assert_eq!(waits.learn(at(62), &look(Vec::new()), &pipeline, false), None);
+        assert_eq!(
+            waits.learn(at(62), &look(Vec::new()), &pipeline, false),
+            None
+        );
     }
 
     #[test]
@@ -214,22 +252,46 @@ mod tests {
         let pipeline = pipeline();
         let begun = Instant::now();
         let at = |ms| begun + Duration::from_millis(ms);
-        let unacked = Behind { waiting: 0, unacked: 3, redelivered: 0 };
+        let unacked = Behind {
+            waiting: 0,
+            unacked: 3,
+            redelivered: 0,
+        };
         let mut left = look(vec![
             process("scheduler", "", json!({ "in_flight": 2, "waiting": 0 })),
             process("fetcher", "", json!({ "jobs": 0 })),
         ]);
-        left.streams.insert("pages".into(), StreamUse { behind: unacked, ..StreamUse::default() });
+        left.streams.insert(
+            "pages".into(),
+            StreamUse {
+                behind: unacked,
+                ..StreamUse::default()
+            },
+        );
         assert_eq!(waits.learn(at(0), &left, &pipeline, false), None);
         assert_eq!(waits.learn(at(900), &left, &pipeline, false), None);
-        let Some(News::Waits(told)) = waits.learn(at(1000), &left, &pipeline, false) else { panic!("nothing is said") };
-        for words in ["3 messages of pages", "within 60 s", "2 URLs are in jobs", "within 22 s"] {
+        let Some(News::Waits(told)) = waits.learn(at(1000), &left, &pipeline, false) else {
+            panic!("nothing is said")
+        };
+        for words in [
+            "3 messages of pages",
+            "within 60 s",
+            "2 URLs are in jobs",
+            "within 22 s",
+        ] {
             assert!(told.contains(words), "{words}: {told}");
         }
         // One that is asked for again moves it.
         left.last_sequences.insert("pages".into(), 7);
-        assert_eq!(waits.learn(at(1200), &left, &pipeline, false), Some(News::GoesOn));
-        assert_eq!(waits.learn(at(2500), &left, &pipeline, true), None, "it is over");
+        assert_eq!(
+            waits.learn(at(1200), &left, &pipeline, false),
+            Some(News::GoesOn)
+        );
+        assert_eq!(
+            waits.learn(at(2500), &left, &pipeline, true),
+            None,
+            "it is over"
+        );
     }
 
     #[test]
@@ -238,17 +300,30 @@ mod tests {
         let begun = Instant::now();
         let told = |count: &str| {
             let mut waits = Waits::default();
-            let all = rhumb_wire::topology::STAGES.iter().filter(|row| !row.is_optional).map(|row| {
-                let counts = json!({ "waiting": 4, "servers": 1, count: 1 });
-                process(row.name, "", if row.name == "scheduler" { counts } else { json!({}) })
-            });
+            let all = rhumb_wire::topology::STAGES
+                .iter()
+                .filter(|row| !row.is_optional)
+                .map(|row| {
+                    let counts = json!({ "waiting": 4, "servers": 1, count: 1 });
+                    process(
+                        row.name,
+                        "",
+                        if row.name == "scheduler" {
+                            counts
+                        } else {
+                            json!({})
+                        },
+                    )
+                });
             let left = look(all.collect());
             waits.learn(begun, &left, &pipeline, false);
             waits.learn(begun + STILL, &left, &pipeline, false)
         };
         assert_eq!(told("servers_waiting_delay"), None);
         let waits =
-            "scheduler: no server may be contacted now; 1 wait because they refused or did not answer".to_owned();
+            "scheduler: no server may be contacted now; 1 wait because they refused or did not \
+             answer"
+                .to_owned();
         assert_eq!(told("servers_waiting_back_off"), Some(News::Waits(waits)));
     }
 }

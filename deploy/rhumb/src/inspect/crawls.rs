@@ -26,10 +26,22 @@ pub(crate) async fn named(layers: &Layers) -> anyhow::Result<Named> {
     if pipeline.broker.url.is_empty() || pipeline.crawl != handle::UNNAMED {
         return Ok(Named::One);
     }
-    let bus = Bus::connect_within(ANSWER_MAX, &pipeline.broker.url, &pipeline, handle::PROGRAM).await?;
-    let names = tokio::time::timeout(ANSWER_MAX, bus.jetstream.stream_names().try_collect::<Vec<String>>());
-    let names = names.await.map_err(|_| anyhow::anyhow!("the broker does not tell which crawls it has"))??;
-    Ok(Named::OneOf(names.iter().filter_map(|name| crawl_of(name)).map(str::to_owned).collect()))
+    let bus =
+        Bus::connect_within(ANSWER_MAX, &pipeline.broker.url, &pipeline, handle::PROGRAM).await?;
+    let names = tokio::time::timeout(
+        ANSWER_MAX,
+        bus.jetstream.stream_names().try_collect::<Vec<String>>(),
+    );
+    let names = names
+        .await
+        .map_err(|_| anyhow::anyhow!("the broker does not tell which crawls it has"))??;
+    Ok(Named::OneOf(
+        names
+            .iter()
+            .filter_map(|name| crawl_of(name))
+            .map(str::to_owned)
+            .collect(),
+    ))
 }
 
 /// The crawl whose identity the stream of a bucket holds.

@@ -1,4 +1,5 @@
-//! How a crawl stands: a snapshot, its sums, the orders that hold, and what only its supervisor knows.
+//! How a crawl stands: a snapshot, its sums, the orders that hold, and what only its supervisor
+//! knows.
 
 use super::owners::owners;
 use crate::control::{SupervisorRequest, ask_supervisor};
@@ -8,10 +9,12 @@ use crate::status::{Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use rhumb_bus::find_orders;
 
-/// Takes a snapshot, and adds to its sums what only the supervisor knows. The numbers of processes with state are those that the
-/// supervisor knows, in a look of its own that it takes when it is asked: all who ask it see one row of sums, which do not fall.
+/// Takes a snapshot, and adds to its sums what only the supervisor knows. The numbers of processes
+/// with state are those that the supervisor knows, in a look of its own that it takes when it is
+/// asked: all who ask it see one row of sums, which do not fall.
 pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
-    let (bus, pipeline) = (&running.bus, &running.pipeline);
+    let bus = &running.bus;
+    let pipeline = &running.pipeline;
     let mut snapshot = Snapshot::of_streams(bus, pipeline).await?;
     let asked = snapshot.ask_processes(bus, None);
     let (asked, supervision) = tokio::join!(asked, supervision(running));
@@ -29,7 +32,8 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
         }
     }
     let mut summary = snapshot.summary();
-    summary.complete = summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
+    summary.complete =
+        summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
     summary.product_token = pipeline.product_token();
     // A crawl that an earlier version has begun has none before its init runs again.
     if let Some(orders) = find_orders(bus).await? {
@@ -37,7 +41,9 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
         (summary.paused, summary.dropped, summary.set) = (orders.paused, orders.drops, orders.set);
         summary.released = orders.released;
         // No process heeds one whose command was killed.
-        summary.held = orders.hold.filter(|_| snapshot.processes.iter().any(|process| process.held));
+        summary.held = orders
+            .hold
+            .filter(|_| snapshot.processes.iter().any(|process| process.held));
     }
     if let Some(supervision) = supervision {
         summary.restarts = supervision.restarts;
@@ -54,6 +60,8 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
 
 /// What the conductor of the crawl says; nothing where none answers.
 async fn supervision(running: &Running) -> anyhow::Result<Option<Supervision>> {
-    let Ok(answer) = ask_supervisor(&running.bus, &SupervisorRequest::Status).await else { return Ok(None) };
+    let Ok(answer) = ask_supervisor(&running.bus, &SupervisorRequest::Status).await else {
+        return Ok(None);
+    };
     serde_json::from_slice(&answer.payload).context("the supervisor answers")
 }

@@ -25,15 +25,32 @@ pub(crate) async fn ask(running: &Running, question: QueueQuestion) -> anyhow::R
     let answers: Vec<ProcessQueue> = ask_all(&running.bus, &request, None).await?;
     let have_answered = answers.iter().map(|answer| answer.instance).collect();
     let silent = &schedulers::needed(running).await? - &have_answered;
-    let error = |answer: &ProcessQueue| Some(format!("scheduler.{}: {}", answer.instance, answer.error.as_ref()?));
+    let error = |answer: &ProcessQueue| {
+        Some(format!(
+            "scheduler.{}: {}",
+            answer.instance,
+            answer.error.as_ref()?
+        ))
+    };
     let errors = answers.iter().filter_map(error).collect();
-    let mut servers: Vec<ServerQueue> = answers.into_iter().flat_map(|answer| answer.servers).collect();
+    let mut servers: Vec<ServerQueue> = answers
+        .into_iter()
+        .flat_map(|answer| answer.servers)
+        .collect();
     if let QueueQuestion::Top { n, by } = question {
         let most = |server: &ServerQueue| measured(server, by);
-        servers.sort_by(|a, b| most(b).total_cmp(&most(a)).then_with(|| a.server.cmp(&b.server)));
+        servers.sort_by(|a, b| {
+            most(b)
+                .total_cmp(&most(a))
+                .then_with(|| a.server.cmp(&b.server))
+        });
         servers.truncate(n);
     }
-    Ok(Told { servers, silent, errors })
+    Ok(Told {
+        servers,
+        silent,
+        errors,
+    })
 }
 
 fn measured(server: &ServerQueue, by: Measure) -> f64 {

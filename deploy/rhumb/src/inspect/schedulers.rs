@@ -5,7 +5,8 @@ use crate::handle::Running;
 use rhumb_wire::topology::StageName;
 use std::collections::BTreeSet;
 
-/// The instances of the scheduler that have partitions, or are to have some: partitions may be on their way.
+/// The instances of the scheduler that have partitions, or are to have some: partitions may be on
+/// their way.
 ///
 /// # Errors
 /// The broker does not tell.
@@ -13,22 +14,31 @@ pub(crate) async fn needed(running: &Running) -> anyhow::Result<BTreeSet<u16>> {
     Ok(owners(running, StageName::Scheduler.name()).await?.needed())
 }
 
-/// Who has each partition of the scheduler, and since which version; none while one is on its way or being split. What is the same
-/// before and after all answered was in somebody's answer.
+/// Who has each partition of the scheduler, and since which version; none while one is on its way
+/// or being split. What is the same before and after all answered was in somebody's answer.
 ///
 /// # Errors
 /// The broker does not tell.
 pub(crate) async fn settled(running: &Running) -> anyhow::Result<Option<Vec<(u16, u64)>>> {
     let owners = owners(running, StageName::Scheduler.name()).await?;
     let is_settled = owners.moving() == 0;
-    Ok(is_settled.then(|| owners.partitions.iter().map(|of| (of.owner, of.version)).collect()))
+    Ok(is_settled.then(|| {
+        owners
+            .partitions
+            .iter()
+            .map(|of| (of.owner, of.version))
+            .collect()
+    }))
 }
 
 /// Names instances of the scheduler with the partitions that they have.
 ///
 /// # Errors
 /// The broker does not tell.
-pub(crate) async fn in_words(running: &Running, instances: &BTreeSet<u16>) -> anyhow::Result<String> {
+pub(crate) async fn in_words(
+    running: &Running,
+    instances: &BTreeSet<u16>,
+) -> anyhow::Result<String> {
     let owners = owners(running, StageName::Scheduler.name()).await?;
     let named = |&instance: &u16| match ranges(&owners.used_by(instance)).as_str() {
         "" => format!("scheduler.{instance}"),

@@ -33,22 +33,37 @@ impl Whereabouts {
     /// # Errors
     /// No process of the crawl answers.
     pub(crate) async fn ask(running: &Running, url: String) -> anyhow::Result<Whereabouts> {
-        let processes: Vec<ProcessStatus> = ask_all(&running.bus, &ControlRequest::Status, None).await?;
+        let processes: Vec<ProcessStatus> =
+            ask_all(&running.bus, &ControlRequest::Status, None).await?;
         let request = ControlRequest::Why(url.clone());
         let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, None).await?;
         ensure!(!reasons.is_empty(), "no process of the crawl answers");
         let has_answered = |process: &&ProcessStatus| {
-            reasons.iter().any(|other| (&other.stage, other.instance) == (&process.stage, process.instance))
+            reasons
+                .iter()
+                .any(|other| (&other.stage, other.instance) == (&process.stage, process.instance))
         };
         let silent = processes.iter().filter(|process| !has_answered(process));
-        let silent: Vec<String> = silent.map(|process| format!("{} {}", process.stage, process.instance)).collect();
+        let silent: Vec<String> = silent
+            .map(|process| format!("{} {}", process.stage, process.instance))
+            .collect();
         reasons.retain(|process| process.reason.is_some());
         // In the order in which a URL passes the stages.
         reasons.sort_by_key(|process| (StageName::from_name(&process.stage), process.instance));
         // What all instances of a stage say is said once.
         reasons.dedup_by(|next, last| (&next.stage, &next.reason) == (&last.stage, &last.reason));
-        let partition = directory(running).await.partition_of(host_hash(host_of(&url)));
-        let (trace, messages) = (Trace::of(&url), Vec::new());
-        Ok(Whereabouts { url, partition, trace, messages, reasons, silent })
+        let partition = directory(running)
+            .await
+            .partition_of(host_hash(host_of(&url)));
+        let trace = Trace::of(&url);
+        let messages = Vec::new();
+        Ok(Whereabouts {
+            url,
+            partition,
+            trace,
+            messages,
+            reasons,
+            silent,
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! What is asked for a report: the schedulers, and what operators have set.
 //!
-//! In: which of them there are. Out: one sum, and who is missing in it. Each answer looks at a bounded number of rows, so that no
-//! scheduler stands still; who has more is asked again, as long as there is time.
+//! In: which of them there are. Out: one sum, and who is missing in it. Each answer looks at a
+//! bounded number of rows, so that no scheduler stands still; who has more is asked again, as long
+//! as there is time.
 
 use crate::control::ask_all;
 use rhumb_bus::{Bus, find_orders};
@@ -42,12 +43,17 @@ pub(crate) async fn gather(
     hosts: usize,
     at_most: Duration,
 ) -> anyhow::Result<Gathered> {
-    let (end, of_all) = (Instant::now() + at_most, schedulers.len());
+    let end = Instant::now() + at_most;
+    let of_all = schedulers.len();
     let set = match find_orders(bus).await? {
         Some(orders) => orders.read().await?.orders.set,
         None => Vec::new(),
     };
-    let mut gathered = Gathered { silent: schedulers, set, ..Gathered::default() };
+    let mut gathered = Gathered {
+        silent: schedulers,
+        set,
+        ..Gathered::default()
+    };
     // Where those go on that have more to tell.
     let mut after = BTreeMap::new();
     for _ in 0..TRIES {
@@ -82,7 +88,10 @@ async fn ask(
 ) -> anyhow::Result<Vec<(u16, Result<Reported, String>)>> {
     let question = ControlRequest::Report(ReportQuestion { hosts, after });
     let answers: Vec<ProcessReport> = ask_all(bus, &question, Some(expected)).await?;
-    Ok(answers.into_iter().map(|answer| (answer.instance, answer.told)).collect())
+    Ok(answers
+        .into_iter()
+        .map(|answer| (answer.instance, answer.told))
+        .collect())
 }
 
 impl Gathered {
@@ -96,7 +105,12 @@ impl Gathered {
     ) {
         after.remove(&instance);
         match told {
-            Ok(Reported { tallied, ran_ms, leaders, next }) => {
+            Ok(Reported {
+                tallied,
+                ran_ms,
+                leaders,
+                next,
+            }) => {
                 self.tallied.add(tallied.unwrap_or_default());
                 self.ran = self.ran.max(Duration::from_millis(ran_ms));
                 self.leaders.add(leaders, hosts);

@@ -1,7 +1,8 @@
-//! What a report says. It is a file beside the page, for programs, and all that the page is made from.
+//! What a report says. It is a file beside the page, for programs, and all that the page is made
+//! from.
 //!
-//! Invariant: [`VERSION`] grows with each change after which a program that reads the file would be wrong. A field that is new has a
-//! default. There is no secret in it.
+//! Invariant: [`VERSION`] grows with each change after which a program that reads the file would be
+//! wrong. A field that is new has a default. There is no secret in it.
 
 use super::gathering::Gathered;
 use crate::status::{Snapshot, Summary, TopicUse};
@@ -87,7 +88,8 @@ pub struct Report {
     /// What each topic has; none where no topic is configured.
     #[serde(default)]
     pub topics: BTreeMap<String, TopicUse>,
-    /// What of the configuration is not as it was shipped, what operators have set while the crawl ran included.
+    /// What of the configuration is not as it was shipped, what operators have set while the crawl
+    /// ran included.
     #[serde(default)]
     pub configuration: Vec<Difference>,
     /// Requests made again because the job that made them was lost.
@@ -118,10 +120,21 @@ impl Report {
     /// # Errors
     /// The configuration is no YAML.
     pub(crate) fn of(of: Of<'_>) -> anyhow::Result<Report> {
-        let Of { summary, snapshot, .. } = of;
+        let Of {
+            summary, snapshot, ..
+        } = of;
         let missing = missing(&of);
-        let Gathered { mut tallied, ran, leaders, set, .. } = of.gathered;
-        let configuration = of.configuration.map(|text| differences(text, &set)).transpose()?;
+        let Gathered {
+            mut tallied,
+            ran,
+            leaders,
+            set,
+            ..
+        } = of.gathered;
+        let configuration = of
+            .configuration
+            .map(|text| differences(text, &set))
+            .transpose()?;
         tallied.bound(NAMES_MAX);
         let filtered = FilterReason::ALL.map(|reason| {
             let n = snapshot.total("dedup", &format!("filtered_{}_total", reason.name()));
@@ -132,7 +145,10 @@ impl Report {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             crawl: of.crawl.to_owned(),
             state: of.state,
-            at_s: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs(),
+            at_s: SystemTime::UNIX_EPOCH
+                .elapsed()
+                .unwrap_or_default()
+                .as_secs(),
             elapsed_s: summary.elapsed_s,
             ran_s: ran.as_secs_f64(),
             pages: summary.pages,
@@ -158,7 +174,10 @@ impl Report {
     pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Report> {
         let value: serde_json::Value = serde_json::from_slice(bytes).context("it is damaged")?;
         let version = value["version"].as_u64().context("it is no report")?;
-        ensure!(version <= VERSION.into(), "it is of version {version}, and this program reads up to {VERSION}");
+        ensure!(
+            version <= VERSION.into(),
+            "it is of version {version}, and this program reads up to {VERSION}"
+        );
         serde_json::from_value(value).context("it is damaged")
     }
 }
@@ -179,27 +198,46 @@ fn urls(summary: &Summary) -> Urls {
 
 /// What is missing, in words.
 fn missing(of: &Of<'_>) -> Vec<String> {
-    let Of { gathered, summary, .. } = of;
+    let Of {
+        gathered, summary, ..
+    } = of;
     let mut missing = Vec::new();
     if !gathered.silent.is_empty() {
-        let silent: Vec<String> = gathered.silent.iter().map(|instance| format!("scheduler.{instance}")).collect();
-        missing.push(format!("No answer from {}: what ended in their partitions is missing.", silent.join(", ")));
+        let silent: Vec<String> = gathered
+            .silent
+            .iter()
+            .map(|instance| format!("scheduler.{instance}"))
+            .collect();
+        missing.push(format!(
+            "No answer from {}: what ended in their partitions is missing.",
+            silent.join(", ")
+        ));
     }
-    missing.extend(gathered.errors.iter().map(|error| format!("What cannot be told: {error}.")));
+    missing.extend(
+        gathered
+            .errors
+            .iter()
+            .map(|error| format!("What cannot be told: {error}.")),
+    );
     if gathered.is_partial {
-        missing.push("There was no time to look at all hosts and servers: their lists are partial.".to_owned());
+        missing.push(
+            "There was no time to look at all hosts and servers: their lists are partial."
+                .to_owned(),
+        );
     }
     let ended: u64 = summary.outcomes.values().sum();
     let counted = gathered.tallied.counted();
     // While it goes on, processes do not answer at the same moment.
     if of.state != State::Running && counted > ended {
-        missing
-            .push("Partitions moved while the schedulers were asked: some of what ended is counted twice.".to_owned());
+        missing.push(
+            "Partitions moved while the schedulers were asked: some of what ended is counted twice."
+                .to_owned(),
+        );
     }
     if of.state != State::Running && counted < ended || counted == 0 && ended > 0 {
         missing.push(format!(
-            "{} of {ended} URLs that ended are in the outcomes alone: they ended before this was counted, or their scheduler \
-             did not answer.",
+            "{} of {ended} URLs that ended are in the outcomes alone: they ended before this was \
+             counted, or their scheduler did not answer.",
             ended.saturating_sub(counted)
         ));
     }
@@ -216,21 +254,49 @@ mod tests {
 
     fn report(state: State, gathered: Gathered, configuration: Option<&str>) -> Report {
         let outcomes = [("fetched".to_owned(), 5), ("gone".to_owned(), 0)].into();
-        let summary = Summary { pages: 5, outcomes, urls_new: 5, ..Summary::default() };
+        let summary = Summary {
+            pages: 5,
+            outcomes,
+            urls_new: 5,
+            ..Summary::default()
+        };
         let snapshot = &Snapshot::default();
-        Report::of(Of { crawl: "a", state, snapshot, summary: &summary, gathered, configuration }).unwrap()
+        Report::of(Of {
+            crawl: "a",
+            state,
+            snapshot,
+            summary: &summary,
+            gathered,
+            configuration,
+        })
+        .unwrap()
     }
 
     #[test]
     fn what_is_missing_is_named() {
-        let text = Layers { set: Vec::new(), file: Some("/dev/null".into()) }.public_text().unwrap();
+        let text = Layers {
+            set: Vec::new(),
+            file: Some("/dev/null".into()),
+        }
+        .public_text()
+        .unwrap();
         let mut tallied = Tallied::default();
         tallied.add_end("fetched", "", 5);
-        let whole = Gathered { tallied: tallied.clone(), ..Gathered::default() };
+        let whole = Gathered {
+            tallied: tallied.clone(),
+            ..Gathered::default()
+        };
         assert_eq!(report(State::Complete, whole, Some(&text)).missing, [""; 0]);
         tallied.add_end("fetched", "", 7);
-        let later = Gathered { tallied, ..Gathered::default() };
-        assert_eq!(report(State::Running, later, Some(&text)).missing, [""; 0], "it went on in between");
+        let later = Gathered {
+            tallied,
+            ..Gathered::default()
+        };
+        assert_eq!(
+            report(State::Running, later, Some(&text)).missing,
+            [""; 0],
+            "it went on in between"
+        );
         let lacking = Gathered {
             silent: [1, 3].into(),
             is_partial: true,
@@ -238,7 +304,13 @@ mod tests {
             ..Gathered::default()
         };
         let missing = report(State::Stopped, lacking, None).missing.join("\n");
-        for words in ["scheduler.1, scheduler.3", "scheduler.2: why", "partial", "5 of 5 URLs", "configuration"] {
+        for words in [
+            "scheduler.1, scheduler.3",
+            "scheduler.2: why",
+            "partial",
+            "5 of 5 URLs",
+            "configuration",
+        ] {
             assert!(missing.contains(words), "{words}: {missing}");
         }
     }

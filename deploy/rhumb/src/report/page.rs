@@ -1,7 +1,9 @@
-//! A report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
+//! A report as one HTML page that needs nothing else: no script, no font, no picture from
+//! elsewhere.
 //!
-//! In: the model. Out: the page. Invariants: all text that is not ours is escaped and shown as text; a policy in the page forbids
-//! whatever is not its one style sheet; nothing that comes from the web is a link.
+//! In: the model. Out: the page. Invariants: all text that is not ours is escaped and shown as
+//! text; a policy in the page forbids whatever is not its one style sheet; nothing that comes from
+//! the web is a link.
 
 use super::curves::curve;
 use super::model::{Report, State};
@@ -41,7 +43,9 @@ const SECTIONS: [Section; 10] = [
 /// The page.
 pub(crate) fn page(report: &Report) -> String {
     let hash = BASE64.encode(&Sha256::digest(STYLE));
-    let policy = format!("default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'");
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
+    );
     let title = format!("Crawl {}", words::foreign(&report.crawl));
     let page = html! {
         (DOCTYPE)
@@ -81,7 +85,11 @@ pub(crate) fn page(report: &Report) -> String {
 /// A point of time, in UTC.
 fn moment(at_s: u64) -> String {
     let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at_s));
-    at.map_or_else(String::new, |at| humantime::format_rfc3339_seconds(at).to_string().replace('T', " "))
+    at.map_or_else(String::new, |at| {
+        humantime::format_rfc3339_seconds(at)
+            .to_string()
+            .replace('T', " ")
+    })
 }
 
 fn state(report: &Report) -> String {
@@ -93,7 +101,10 @@ fn state(report: &Report) -> String {
         State::Running => format!("Running since {began}, for {elapsed}."),
     };
     match report.ran_s > report.elapsed_s + 1.0 {
-        true => format!("{this_run} With earlier runs the crawl has run for {}.", span(report.ran_s)),
+        true => format!(
+            "{this_run} With earlier runs the crawl has run for {}.",
+            span(report.ran_s)
+        ),
         false => this_run,
     }
 }
@@ -106,7 +117,11 @@ fn summary(report: &Report) -> Markup {
         ("Bytes of pages", bytes(report.bytes)),
         (
             "Pages a second",
-            if report.ran_s > 0.0 { words::decimal(report.pages as f64 / report.ran_s) } else { "–".into() },
+            if report.ran_s > 0.0 {
+                words::decimal(report.pages as f64 / report.ran_s)
+            } else {
+                "–".into()
+            },
         ),
         ("URLs found", number(urls.found)),
         ("of them filtered", number(urls.filtered)),
@@ -124,7 +139,11 @@ fn summary(report: &Report) -> Markup {
         ("Processes started again", report.restarts),
         ("Dead letters", report.dead),
     ];
-    tiles.extend(more.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name, number(n))));
+    tiles.extend(
+        more.into_iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(name, n)| (name, number(n))),
+    );
     html! {
         section aria-label="Summary" {
             dl.tiles { @for (name, value) in tiles { div { dt { (name) } dd { (value) } } } }
@@ -142,23 +161,37 @@ fn outcomes(report: &Report) -> Markup {
     let ended: u64 = report.outcomes.values().sum();
     let mut had: Vec<_> = report.outcomes.iter().filter(|(_, n)| **n > 0).collect();
     had.sort_by_key(|(_, n)| Reverse(**n));
-    let totals: Vec<Row> = had.into_iter().map(|(outcome, n)| Row::counted(foreign(outcome, "?"), *n, ended)).collect();
+    let totals: Vec<Row> = had
+        .into_iter()
+        .map(|(outcome, n)| Row::counted(foreign(outcome, "?"), *n, ended))
+        .collect();
     let mut reasons: Vec<(&str, &str, u64)> = Vec::new();
     for (outcome, of) in &report.ended.ends {
-        reasons
-            .extend(of.iter().filter(|(why, _)| !why.is_empty()).map(|(why, n)| (outcome.as_str(), why.as_str(), *n)));
+        reasons.extend(
+            of.iter()
+                .filter(|(why, _)| !why.is_empty())
+                .map(|(why, n)| (outcome.as_str(), why.as_str(), *n)),
+        );
     }
     reasons.sort_by_key(|(.., n)| Reverse(*n));
     let counted = report.ended.counted();
     let reasons: Vec<Row> = reasons
         .into_iter()
         .map(|(outcome, why, n)| {
-            Row::counted(html! { (foreign(outcome, "?")) ": " (foreign(why, "no reason")) }, n, counted)
+            Row::counted(
+                html! { (foreign(outcome, "?")) ": " (foreign(why, "no reason")) },
+                n,
+                counted,
+            )
         })
         .collect();
     let with_status: u64 = report.ended.statuses.values().sum();
     let status = |(status, n): (&u16, &u64)| {
-        let name = if *status == OTHER_STATUS { own("others") } else { own(&status.to_string()) };
+        let name = if *status == OTHER_STATUS {
+            own("others")
+        } else {
+            own(&status.to_string())
+        };
         Row::counted(name, *n, with_status)
     };
     let statuses: Vec<Row> = report.ended.statuses.iter().map(status).collect();
@@ -169,12 +202,15 @@ fn outcomes(report: &Report) -> Markup {
     }
 }
 
-/// What ended in a second of each slot, by the time that the slot covers. The last one has not lasted as long as the others: before it
-/// is half as long, it says little by itself, and has one rate with the slot before.
+/// What ended in a second of each slot, by the time that the slot covers. The last one has not
+/// lasted as long as the others: before it is half as long, it says little by itself, and has one
+/// rate with the slot before.
 fn rates(slots: &[Slot], slot_s: u64, ran_s: f64, of: fn(&Slot) -> u64) -> Vec<f64> {
     let length = slot_s as f64;
     let mut rates: Vec<f64> = slots.iter().map(|slot| of(slot) as f64 / length).collect();
-    let Some((last, over)) = slots.split_last() else { return rates };
+    let Some((last, over)) = slots.split_last() else {
+        return rates;
+    };
     let lasted = (ran_s - length * over.len() as f64).clamp(0.0, length);
     let at = over.len();
     match over.last() {
@@ -192,14 +228,19 @@ fn slots(report: &Report) -> Vec<Slot> {
     let length = report.ended.pace.slot_s() as f64;
     let mut slots = report.ended.pace.slots.clone();
     let all = (report.ran_s / length).ceil() as usize;
-    slots.resize(all.clamp(slots.len(), slots.len().max(SLOTS_SHOWN_MAX)), Slot::default());
+    slots.resize(
+        all.clamp(slots.len(), slots.len().max(SLOTS_SHOWN_MAX)),
+        Slot::default(),
+    );
     slots
 }
 
 fn speed(report: &Report) -> Markup {
     let slots = &slots(report);
     let rates = |of| rates(slots, report.ended.pace.slot_s(), report.ran_s, of);
-    let (pages, sizes, others) = (rates(|slot| slot.pages), rates(|slot| slot.bytes), rates(|slot| slot.others));
+    let pages = rates(|slot| slot.pages);
+    let sizes = rates(|slot| slot.bytes);
+    let others = rates(|slot| slot.others);
     let until = span(report.ran_s);
     let step = slots.len().div_ceil(TIMES_MAX).max(1);
     let rows = slots.chunks(step).enumerate().map(|(at, chunk)| {
@@ -207,7 +248,11 @@ fn speed(report: &Report) -> Markup {
         chunk.iter().for_each(|slot| sum.add(*slot));
         let from = span((report.ended.pace.slot_s() * (at * step) as u64) as f64);
         let cells = vec![number(sum.pages), bytes(sum.bytes), number(sum.others)];
-        Row { name: own(&from), cells, bar: Some(sum.pages) }
+        Row {
+            name: own(&from),
+            cells,
+            bar: Some(sum.pages),
+        }
     });
     let rows: Vec<Row> = rows.collect();
     html! {
@@ -274,9 +319,20 @@ fn servers(report: &Report) -> Markup {
 
 fn depth(report: &Report) -> Markup {
     let all: u64 = report.ended.depths.iter().sum();
-    let name = |at: usize| own(&if at == DEPTHS { format!("{DEPTHS} or more") } else { at.to_string() });
-    let rows: Vec<Row> =
-        report.ended.depths.iter().enumerate().map(|(at, n)| Row::counted(name(at), *n, all)).collect();
+    let name = |at: usize| {
+        own(&if at == DEPTHS {
+            format!("{DEPTHS} or more")
+        } else {
+            at.to_string()
+        })
+    };
+    let rows: Vec<Row> = report
+        .ended
+        .depths
+        .iter()
+        .enumerate()
+        .map(|(at, n)| Row::counted(name(at), *n, all))
+        .collect();
     html! { (table("URLs that ended, by the links between a seed and them", &["Depth", "URLs", "Share"], &rows)) }
 }
 
@@ -284,7 +340,12 @@ fn depth(report: &Report) -> Markup {
 fn histogram(places: &[u64], name: impl Fn(usize) -> String) -> Vec<Row> {
     let all: u64 = places.iter().sum();
     let empty = places.iter().take_while(|n| **n == 0).count();
-    places.iter().enumerate().skip(empty).map(|(at, n)| Row::counted(own(&name(at)), *n, all)).collect()
+    places
+        .iter()
+        .enumerate()
+        .skip(empty)
+        .map(|(at, n)| Row::counted(own(&name(at)), *n, all))
+        .collect()
 }
 
 fn sizes_and_times(report: &Report) -> Markup {
@@ -308,12 +369,15 @@ fn media_types(report: &Report) -> Markup {
     let all: u64 = report.ended.media_types.values().sum();
     let mut types: Vec<(&String, &u64)> = report.ended.media_types.iter().collect();
     types.sort_by_key(|(_, n)| Reverse(**n));
-    let rows: Vec<Row> =
-        types.into_iter().map(|(name, n)| Row::counted(foreign(name, "none was given"), *n, all)).collect();
+    let rows: Vec<Row> = types
+        .into_iter()
+        .map(|(name, n)| Row::counted(foreign(name, "none was given"), *n, all))
+        .collect();
     html! {
         (table("Pages by media type, as servers give it", &["Media type", "Pages", "Share"], &rows))
         p.soft {
-            "Languages are not counted: only who parses a page knows its language. An archiver writes it into crawl.jsonl, for each "
+            "Languages are not counted: only who parses a page knows its language. An archiver \
+             writes it into crawl.jsonl, for each "
             "document."
         }
     }
@@ -372,7 +436,8 @@ fn topics(report: &Report) -> Markup {
 fn configuration(report: &Report) -> Markup {
     let left = report.configuration.len().saturating_sub(SHOWN_MAX);
     html! {
-        p.soft { "What differs from the shipped configuration. What may be secret and places on a machine are left out." }
+        p.soft { "What differs from the shipped configuration. What may be secret and places on a \
+                  machine are left out." }
         @if report.configuration.is_empty() { p.none { "Nothing that may be shown." } } @else {
             div.scrolls.wide role="region" tabindex="0" aria-label="Configuration" {
                 table {

@@ -15,11 +15,16 @@ pub(super) struct Row {
 impl Row {
     /// A row with a number, which its bar shows, and its part of the whole.
     pub(super) fn counted(name: Markup, n: u64, whole: u64) -> Row {
-        Row { name, cells: vec![words::number(n), words::share(n, whole)], bar: Some(n) }
+        Row {
+            name,
+            cells: vec![words::number(n), words::share(n, whole)],
+            bar: Some(n),
+        }
     }
 }
 
-/// A table with a caption. `heads` names the columns without that of the bars; words take the place of a table without rows.
+/// A table with a caption. `heads` names the columns without that of the bars; words take the place
+/// of a table without rows.
 pub(super) fn table(caption: &str, heads: &[&str], rows: &[Row]) -> Markup {
     let largest = rows.iter().filter_map(|row| row.bar).max();
     html! {

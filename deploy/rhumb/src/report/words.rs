@@ -27,17 +27,26 @@ pub(super) fn decimal(number: f64) -> String {
 }
 
 fn scaled(number: f64, units: &[&str]) -> String {
-    let (mut number, mut at) = (number, 0);
+    let mut number = number;
+    let mut at = 0;
     while number >= 999.5 && at + 1 < units.len() {
         (number, at) = (number / 1000.0, at + 1);
     }
-    let digits = if number >= 99.95 || at == 0 && number.fract() == 0.0 { 0 } else { 1 };
+    let digits = if number >= 99.95 || at == 0 && number.fract() == 0.0 {
+        0
+    } else {
+        1
+    };
     format!("{number:.digits$} {}", units[at])
 }
 
 /// A part of a whole.
 pub(super) fn share(part: u64, whole: u64) -> String {
-    if whole == 0 { "–".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
+    if whole == 0 {
+        "–".to_owned()
+    } else {
+        format!("{:.1} %", 100.0 * part as f64 / whole as f64)
+    }
 }
 
 /// A time span.
@@ -47,7 +56,10 @@ pub(super) fn span(seconds: f64) -> String {
         return format!("{seconds:.digits$} s");
     }
     let whole = seconds as u64;
-    let (days, hours, minutes, seconds) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60);
+    let days = whole / 86_400;
+    let hours = whole / 3600 % 24;
+    let minutes = whole / 60 % 60;
+    let seconds = whole % 60;
     match (days, hours) {
         (0, 0) => format!("{minutes} min {seconds} s"),
         (0, _) => format!("{hours} h {minutes} min"),
@@ -55,15 +67,24 @@ pub(super) fn span(seconds: f64) -> String {
     }
 }
 
-/// A text that comes from the web, or from whoever wrote a configuration: one line of letters that stand where they are, of a
-/// bounded length. (Whoever puts it on a page escapes it.)
+/// A text that comes from the web, or from whoever wrote a configuration: one line of letters that
+/// stand where they are, of a bounded length. (Whoever puts it on a page escapes it.)
 pub(super) fn foreign(text: &str) -> String {
     let is_tricky = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
-    let mut shown: String =
-        text.chars().take(SHOWN_MAX).map(|c| if is_tricky(c) { char::REPLACEMENT_CHARACTER } else { c }).collect();
+    let mut shown: String = text
+        .chars()
+        .take(SHOWN_MAX)
+        .map(|c| {
+            if is_tricky(c) {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                c
+            }
+        })
+        .collect();
     if text.chars().nth(SHOWN_MAX).is_some() {
         shown.push('…');
     }
@@ -76,17 +97,34 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped_and_large_ones_are_short() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(number),
+            ["0", "999", "1,000", "1,234,567"]
+        );
         let sizes = [0, 17, 999, 1000, 12_345, 999_950, u64::MAX].map(bytes);
-        assert_eq!(sizes, ["0 B", "17 B", "999 B", "1.0 kB", "12.3 kB", "1.0 MB", "18.4 EB"]);
-        assert_eq!([0.0, 0.25, 12.0, 1500.0].map(decimal), ["0", "0.2", "12", "1.5 k"]);
-        assert_eq!((share(1, 8), share(0, 0)), ("12.5 %".to_owned(), "–".to_owned()));
+        assert_eq!(
+            sizes,
+            [
+                "0 B", "17 B", "999 B", "1.0 kB", "12.3 kB", "1.0 MB", "18.4 EB"
+            ]
+        );
+        assert_eq!(
+            [0.0, 0.25, 12.0, 1500.0].map(decimal),
+            ["0", "0.2", "12", "1.5 k"]
+        );
+        assert_eq!(
+            (share(1, 8), share(0, 0)),
+            ("12.5 %".to_owned(), "–".to_owned())
+        );
     }
 
     #[test]
     fn spans_have_two_units() {
         let spans = [0.25, 59.0, 61.0, 3661.0, 90_000.0].map(span);
-        assert_eq!(spans, ["0.2 s", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
+        assert_eq!(
+            spans,
+            ["0.2 s", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Seeds as they are given: on the command line, and in a file.
 //!
-//! In: arguments; a file with a URL a line. Out: canonical URLs, or what is wrong with all that are bad. Invariant: bad ones
-//! are all counted; the first [`NAMED_MAX`] are named, with their places and the reasons.
+//! In: arguments; a file with a URL a line. Out: canonical URLs, or what is wrong with all that are
+//! bad. Invariant: bad ones are all counted; the first [`NAMED_MAX`] are named, with their places
+//! and the reasons.
 
 use rhumb_url::{Rules, canonical};
 use std::ffi::OsString;
@@ -23,8 +24,8 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Reads seeds from the command line and from a file (one a line; empty lines and lines that start with `#` are skipped;
-    /// `-` is standard input).
+    /// Reads seeds from the command line and from a file (one a line; empty lines and lines that
+    /// start with `#` are skipped; `-` is standard input).
     ///
     /// # Errors
     /// The file cannot be read, or seeds are no URLs: all of them are named.
@@ -33,10 +34,16 @@ impl Given {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);
         let of_file = text.split(|byte| *byte == b'\n').map(trimmed).zip(1..);
         let of_file = of_file.filter(|(seed, _)| !seed.is_empty() && !seed.starts_with(b"#"));
-        let arguments = arguments.iter().map(|argument| (argument.as_encoded_bytes(), 0));
+        let arguments = arguments
+            .iter()
+            .map(|argument| (argument.as_encoded_bytes(), 0));
 
         let file = file.map(Path::to_owned).unwrap_or_default();
-        let mut given = Given { urls: Vec::new(), lines: Vec::new(), file };
+        let mut given = Given {
+            urls: Vec::new(),
+            lines: Vec::new(),
+            file,
+        };
         let mut bad = Bad::default();
         for (seed, line) in arguments.chain(of_file) {
             match canonical_of(seed) {
@@ -47,24 +54,38 @@ impl Given {
                 Err(why) => bad.add(&given.file, line, why),
             }
         }
-        if bad.count == 0 { Ok(given) } else { Err(bad.to_string()) }
+        if bad.count == 0 {
+            Ok(given)
+        } else {
+            Err(bad.to_string())
+        }
     }
 
     /// The URLs as the crawl spells them.
     ///
     /// # Errors
     /// Some are longer than the crawl takes: all of them are named.
-    pub(crate) fn in_crawl(self, rules: &Rules, url_bytes_max: usize) -> Result<Vec<String>, String> {
+    pub(crate) fn in_crawl(
+        self,
+        rules: &Rules,
+        url_bytes_max: usize,
+    ) -> Result<Vec<String>, String> {
         let mut bad = Bad::default();
         for (url, line) in self.urls.iter().zip(&self.lines) {
             let bytes = rules.rewrite(url).len();
             if bytes > url_bytes_max {
                 let seed = shown(url);
-                let why = format!("seed '{seed}' has {bytes} bytes, limits.url_bytes_max accepts {url_bytes_max}");
+                let why = format!(
+                    "seed '{seed}' has {bytes} bytes, limits.url_bytes_max accepts {url_bytes_max}"
+                );
                 bad.add(&self.file, *line, why);
             }
         }
-        if bad.count == 0 { Ok(rules.rewrite_all(self.urls)) } else { Err(bad.to_string()) }
+        if bad.count == 0 {
+            Ok(rules.rewrite_all(self.urls))
+        } else {
+            Err(bad.to_string())
+        }
     }
 }
 
@@ -84,14 +105,27 @@ fn bytes_of(file: &Path) -> Result<Vec<u8>, String> {
 
 fn canonical_of(seed: &[u8]) -> Result<String, String> {
     let Ok(text) = std::str::from_utf8(seed) else {
-        return Err(format!("seed '{}' is no UTF-8", shown(&String::from_utf8_lossy(seed))));
+        return Err(format!(
+            "seed '{}' is no UTF-8",
+            shown(&String::from_utf8_lossy(seed))
+        ));
     };
-    canonical(text, None, None)
-        .map_err(|reason| format!("seed '{}' is no URL that can be crawled: {reason}", shown(text)))
+    canonical(text, None, None).map_err(|reason| {
+        format!(
+            "seed '{}' is no URL that can be crawled: {reason}",
+            shown(text)
+        )
+    })
 }
 
 fn shown(seed: &str) -> String {
-    let printable = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };
+    let printable = |char: char| {
+        if char.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            char
+        }
+    };
     let mut shown: String = seed.chars().take(SHOWN).map(printable).collect();
     if seed.chars().nth(SHOWN).is_some() {
         shown.push('…');
@@ -110,7 +144,11 @@ impl Bad {
     fn add(&mut self, file: &Path, line: usize, why: String) {
         self.count += 1;
         if self.named.len() < NAMED_MAX {
-            self.named.push(if line == 0 { why } else { format!("{}:{line}: {why}", file.display()) });
+            self.named.push(if line == 0 {
+                why
+            } else {
+                format!("{}:{line}: {why}", file.display())
+            });
         }
     }
 }
@@ -121,7 +159,9 @@ impl fmt::Display for Bad {
             return f.write_str(only);
         }
         write!(f, "{} seeds are bad:", self.count)?;
-        self.named.iter().try_for_each(|named| write!(f, "\n  {named}"))?;
+        self.named
+            .iter()
+            .try_for_each(|named| write!(f, "\n  {named}"))?;
         match self.count - self.named.len() {
             0 => Ok(()),
             more => write!(f, "\n  and {more} more"),
@@ -146,18 +186,36 @@ mod tests {
     fn seeds_of_arguments_and_of_a_file_are_made_canonical() {
         let text = "\u{feff}HTTP://A.test\r\n\n  # a comment\n\thttp://b.test/x \n".as_bytes();
         let urls = read(&["http://c.test:80/"], text).unwrap();
-        assert_eq!(urls, ["http://c.test/", "http://a.test/", "http://b.test/x"]);
-        assert_eq!(read(&[], b"# caf\xe9\n").unwrap(), [""; 0], "what is no seed may be of any charset");
+        assert_eq!(
+            urls,
+            ["http://c.test/", "http://a.test/", "http://b.test/x"]
+        );
+        assert_eq!(
+            read(&[], b"# caf\xe9\n").unwrap(),
+            [""; 0],
+            "what is no seed may be of any charset"
+        );
     }
 
     #[test]
     fn all_bad_seeds_are_named_with_their_lines_and_reasons() {
-        let error = read(&["no url"], b"http://a.test/\nb.test\n\nhttp://c.test/\xff\xfe\nhttp://[d\n").unwrap_err();
+        let error = read(
+            &["no url"],
+            b"http://a.test/\nb.test\n\nhttp://c.test/\xff\xfe\nhttp://[d\n",
+        )
+        .unwrap_err();
         let lines: Vec<&str> = error.lines().collect();
         assert_eq!(lines.len(), 5, "{error}");
         assert_eq!(lines[0], "4 seeds are bad:");
-        assert!(lines[1].starts_with("  seed 'no url' is no URL that can be crawled: "), "{error}");
-        for (line, named) in [(2, "seeds:2: seed 'b.test'"), (3, "seeds:4: seed 'http://c.test/"), (4, "seeds:5: ")] {
+        assert!(
+            lines[1].starts_with("  seed 'no url' is no URL that can be crawled: "),
+            "{error}"
+        );
+        for (line, named) in [
+            (2, "seeds:2: seed 'b.test'"),
+            (3, "seeds:4: seed 'http://c.test/"),
+            (4, "seeds:5: "),
+        ] {
             assert!(lines[line].contains(named), "{error}");
         }
         assert!(lines[3].ends_with("is no UTF-8"), "{error}");
@@ -166,19 +224,35 @@ mod tests {
     #[test]
     fn one_bad_seed_is_told_in_a_line_and_of_many_the_first_twenty() {
         let error = read(&[], b"http://a.test/\nfoo\x1b[31m\n").unwrap_err();
-        assert!(error.lines().count() == 1 && error.contains(":2: seed 'foo\u{fffd}[31m'"), "{error}");
+        assert!(
+            error.lines().count() == 1 && error.contains(":2: seed 'foo\u{fffd}[31m'"),
+            "{error}"
+        );
         let many: String = (0..1000).map(|n| format!("host{n}\n")).collect();
         let error = read(&[], many.as_bytes()).unwrap_err();
         assert_eq!(error.lines().count(), 22, "{error}");
-        assert!(error.starts_with("1000 seeds are bad:\n") && error.ends_with("\n  and 980 more"), "{error}");
+        assert!(
+            error.starts_with("1000 seeds are bad:\n") && error.ends_with("\n  and 980 more"),
+            "{error}"
+        );
     }
 
     #[test]
     fn seeds_that_are_too_long_are_all_named() {
-        let long = format!("http://a.test/{}\nhttp://b.test/\nhttp://c.test/{}\n", "x".repeat(50), "y".repeat(400));
+        let long = format!(
+            "http://a.test/{}\nhttp://b.test/\nhttp://c.test/{}\n",
+            "x".repeat(50),
+            "y".repeat(400)
+        );
         let error = read(&[], long.as_bytes()).unwrap_err();
         assert!(error.starts_with("2 seeds are bad:"), "{error}");
-        assert!(error.contains("seeds:1: seed 'http://a.test/x") && error.contains("has 64 bytes"), "{error}");
-        assert!(error.contains("seeds:3: ") && error.contains("…' has 414 bytes"), "{error}");
+        assert!(
+            error.contains("seeds:1: seed 'http://a.test/x") && error.contains("has 64 bytes"),
+            "{error}"
+        );
+        assert!(
+            error.contains("seeds:3: ") && error.contains("…' has 414 bytes"),
+            "{error}"
+        );
     }
 }

@@ -28,7 +28,10 @@ impl Behind {
 
     /// One that was given nothing of so many messages.
     pub(super) fn all_of(messages: u64) -> Behind {
-        Behind { waiting: messages, ..Behind::default() }
+        Behind {
+            waiting: messages,
+            ..Behind::default()
+        }
     }
 }
 
@@ -42,15 +45,33 @@ impl AddAssign for Behind {
 
 impl From<&Info> for Behind {
     fn from(info: &Info) -> Behind {
-        let Info { num_pending, num_ack_pending, num_redelivered, .. } = *info;
-        Behind { waiting: num_pending, unacked: num_ack_pending as u64, redelivered: num_redelivered as u64 }
+        let Info {
+            num_pending,
+            num_ack_pending,
+            num_redelivered,
+            ..
+        } = *info;
+        Behind {
+            waiting: num_pending,
+            unacked: num_ack_pending as u64,
+            redelivered: num_redelivered as u64,
+        }
     }
 }
 
 impl From<&Interested> for Behind {
     fn from(of: &Interested) -> Behind {
-        let Interested { waiting, unacked, redelivered, .. } = *of;
-        Behind { waiting, unacked, redelivered }
+        let Interested {
+            waiting,
+            unacked,
+            redelivered,
+            ..
+        } = *of;
+        Behind {
+            waiting,
+            unacked,
+            redelivered,
+        }
     }
 }
 
@@ -67,8 +88,9 @@ pub(super) async fn backlog(stream: &jetstream::stream::Stream, consumers: &[Str
     behind
 }
 
-/// How far the owners of partitions are behind in a stream, whichever instances they are; none while the broker does not
-/// tell. A partition on its way may have no consumer: then its owner is missing, too.
+/// How far the owners of partitions are behind in a stream, whichever instances they are; none
+/// while the broker does not tell. A partition on its way may have no consumer: then its owner is
+/// missing, too.
 pub(super) async fn owners_backlog(stream: &jetstream::stream::Stream) -> Option<Behind> {
     let infos: Vec<Info> = stream.consumers().try_collect().await.ok()?;
     if infos.is_empty() {
@@ -87,8 +109,13 @@ pub(crate) async fn unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result
     let mut left = 0;
     for (edge, stage) in required_by_interest(pipeline) {
         if stage == StageName::Archiver {
-            let stream = bus.jetstream.get_stream(bus.subjects.stream(edge.name())).await?;
-            left += backlog(&stream, &[consumer_name(stage.name(), None)]).await.messages();
+            let stream = bus
+                .jetstream
+                .get_stream(bus.subjects.stream(edge.name()))
+                .await?;
+            left += backlog(&stream, &[consumer_name(stage.name(), None)])
+                .await
+                .messages();
         }
     }
     Ok(left)

@@ -1,4 +1,5 @@
-//! What the conductor of a crawl knows of the processes with state: what each told last, and how long ago.
+//! What the conductor of a crawl knows of the processes with state: what each told last, and how
+//! long ago.
 
 use rhumb_stage::ProcessStatus;
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,9 @@ impl Known {
             None => self.told,
             Some(age_s) => ProcessStatus {
                 ready: false,
-                reason: format!("it has not answered for {age_s:.0} s; its last known numbers count"),
+                reason: format!(
+                    "it has not answered for {age_s:.0} s; its last known numbers count"
+                ),
                 idle: false,
                 ..self.told
             },
@@ -38,8 +41,14 @@ impl Known {
 
     /// The process, if it does not answer.
     pub(crate) fn silent(&self) -> Option<Silent> {
-        let ProcessStatus { stage, instance, .. } = &self.told;
-        self.age_s.map(|age_s| Silent { stage: stage.clone(), instance: *instance, age_s: Some(age_s) })
+        let ProcessStatus {
+            stage, instance, ..
+        } = &self.told;
+        self.age_s.map(|age_s| Silent {
+            stage: stage.clone(),
+            instance: *instance,
+            age_s: Some(age_s),
+        })
     }
 }
 
@@ -50,7 +59,8 @@ pub struct Silent {
     pub stage: String,
     /// Ordinal of the instance.
     pub instance: u16,
-    /// Seconds since it told the numbers that count for it; none when nobody knows what it counted, and the sums lack it.
+    /// Seconds since it told the numbers that count for it; none when nobody knows what it counted,
+    /// and the sums lack it.
     pub age_s: Option<f64>,
 }
 
@@ -62,7 +72,11 @@ impl Silent {
 
     /// Whose numbers are old, and how old.
     pub(crate) fn in_short(&self) -> String {
-        let Silent { stage, instance, age_s } = self;
+        let Silent {
+            stage,
+            instance,
+            age_s,
+        } = self;
         match age_s {
             Some(age_s) => format!("{stage}.{instance} silent for {age_s:.0} s"),
             None => format!("{stage}.{instance} silent"),
@@ -72,12 +86,24 @@ impl Silent {
 
 impl fmt::Display for Silent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Silent { stage, instance, age_s } = self;
+        let Silent {
+            stage,
+            instance,
+            age_s,
+        } = self;
         match age_s {
             Some(age_s) => {
-                write!(f, "{stage}.{instance} has not answered for {age_s:.1} s: its last known numbers count")
+                write!(
+                    f,
+                    "{stage}.{instance} has not answered for {age_s:.1} s: its last known numbers \
+                     count"
+                )
             }
-            None => write!(f, "{stage}.{instance} does not answer, and what it counted is not known: the sums lack it"),
+            None => write!(
+                f,
+                "{stage}.{instance} does not answer, and what it counted is not known: the sums \
+                 lack it"
+            ),
         }
     }
 }

@@ -47,8 +47,14 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// Takes in a look. Gives what passed since earlier ones. `is_whole`: every process answered that has a part of the totals.
-    pub(crate) fn take(&mut self, now: Instant, (snapshot, summary): (&Snapshot, &Summary), is_whole: bool) -> Rates {
+    /// Takes in a look. Gives what passed since earlier ones. `is_whole`: every process answered
+    /// that has a part of the totals.
+    pub(crate) fn take(
+        &mut self,
+        now: Instant,
+        (snapshot, summary): (&Snapshot, &Summary),
+        is_whole: bool,
+    ) -> Rates {
         if is_whole {
             self.rates = self.since_earlier(Sample::of(now, snapshot, summary));
         }
@@ -58,17 +64,28 @@ impl Looks {
     fn since_earlier(&mut self, sample: Sample) -> Rates {
         let now = sample.at;
         // A crawl that began anew is another one.
-        if self.samples.back().is_some_and(|last| last.totals["found"] > sample.totals["found"]) {
+        if self
+            .samples
+            .back()
+            .is_some_and(|last| last.totals["found"] > sample.totals["found"])
+        {
             self.samples.clear();
         }
-        while self.samples.get(1).is_some_and(|next| now.saturating_duration_since(next.at) >= CPU_WINDOW) {
+        while self
+            .samples
+            .get(1)
+            .is_some_and(|next| now.saturating_duration_since(next.at) >= CPU_WINDOW)
+        {
             self.samples.pop_front();
         }
         self.samples.push_back(sample);
-        let Some(now) = self.samples.back() else { return Rates::default() };
+        let Some(now) = self.samples.back() else {
+            return Rates::default();
+        };
         let since = |window| {
             let mut earlier = self.samples.iter().rev();
-            let old_enough = earlier.find(|sample| now.at.saturating_duration_since(sample.at) >= window);
+            let old_enough =
+                earlier.find(|sample| now.at.saturating_duration_since(sample.at) >= window);
             old_enough.or_else(|| self.samples.front()).unwrap_or(now)
         };
         Rates::between(since(WINDOW), now, since(CPU_WINDOW))
@@ -77,15 +94,38 @@ impl Looks {
 
 impl Sample {
     fn of(at: Instant, snapshot: &Snapshot, summary: &Summary) -> Self {
-        let Summary { pages, bytes, urls_found, urls_new, .. } = *summary;
-        let of_stages = snapshot.processes.iter().map(|of| ((of.stage.clone(), of.instance, of.life), of.cpu_s));
-        let brokers = summary.processes.iter().filter(|process| process.stage == BROKER);
-        let of_broker = brokers.map(|of| ((of.stage.clone(), of.instance, u64::from(of.pid)), of.cpu_s));
+        let Summary {
+            pages,
+            bytes,
+            urls_found,
+            urls_new,
+            ..
+        } = *summary;
+        let of_stages = snapshot
+            .processes
+            .iter()
+            .map(|of| ((of.stage.clone(), of.instance, of.life), of.cpu_s));
+        let brokers = summary
+            .processes
+            .iter()
+            .filter(|process| process.stage == BROKER);
+        let of_broker =
+            brokers.map(|of| ((of.stage.clone(), of.instance, u64::from(of.pid)), of.cpu_s));
         Sample {
             at,
-            totals: [("pages", pages), ("bytes", bytes), ("found", urls_found), ("new", urls_new)].into(),
+            totals: [
+                ("pages", pages),
+                ("bytes", bytes),
+                ("found", urls_found),
+                ("new", urls_new),
+            ]
+            .into(),
             outcomes: summary.outcomes.clone(),
-            edges: snapshot.streams.iter().map(|(edge, of)| (edge.clone(), of.published)).collect(),
+            edges: snapshot
+                .streams
+                .iter()
+                .map(|(edge, of)| (edge.clone(), of.published))
+                .collect(),
             cpu: of_stages.chain(of_broker).collect(),
         }
     }
@@ -94,19 +134,30 @@ impl Sample {
 impl Rates {
     fn between(before: &Sample, now: &Sample, cpu_before: &Sample) -> Self {
         let seconds = |from: &Sample| now.at.saturating_duration_since(from.at).as_secs_f64();
-        let (window, cpu_window) = (seconds(before), seconds(cpu_before));
+        let window = seconds(before);
+        let cpu_window = seconds(cpu_before);
         if window <= 0.0 || cpu_window <= 0.0 {
             return Rates::default();
         }
-        let rate = |now: u64, before: Option<&u64>| now.saturating_sub(before.copied().unwrap_or(now)) as f64 / window;
+        let rate = |now: u64, before: Option<&u64>| {
+            now.saturating_sub(before.copied().unwrap_or(now)) as f64 / window
+        };
         let mut rates = Rates {
-            totals: now.totals.iter().map(|(name, n)| (*name, rate(*n, before.totals.get(name)))).collect(),
+            totals: now
+                .totals
+                .iter()
+                .map(|(name, n)| (*name, rate(*n, before.totals.get(name))))
+                .collect(),
             outcomes: now
                 .outcomes
                 .iter()
                 .map(|(name, n)| (name.clone(), rate(*n, before.outcomes.get(name))))
                 .collect(),
-            edges: now.edges.iter().map(|(edge, n)| (edge.clone(), rate(*n, before.edges.get(edge)))).collect(),
+            edges: now
+                .edges
+                .iter()
+                .map(|(edge, n)| (edge.clone(), rate(*n, before.edges.get(edge))))
+                .collect(),
             ..Rates::default()
         };
         let pages = now.totals["pages"].saturating_sub(cpu_before.totals["pages"]);
@@ -116,7 +167,8 @@ impl Rates {
             let (stage, instance, _) = life;
             *rates.cpu.entry((stage.clone(), *instance)).or_default() += used / cpu_window;
             if pages > 0 {
-                *rates.cpu_ms_per_page.entry(stage.clone()).or_default() += 1000.0 * used / pages as f64;
+                *rates.cpu_ms_per_page.entry(stage.clone()).or_default() +=
+                    1000.0 * used / pages as f64;
             }
         }
         rates
@@ -135,29 +187,62 @@ mod tests {
         });
         let snapshot = Snapshot {
             processes: vec![serde_json::from_value(process).unwrap()],
-            streams: [("pages".to_owned(), StreamUse { published, ..StreamUse::default() })].into(),
+            streams: [(
+                "pages".to_owned(),
+                StreamUse {
+                    published,
+                    ..StreamUse::default()
+                },
+            )]
+            .into(),
             ..Snapshot::default()
         };
-        (snapshot, Summary { pages, urls_found: pages, ..Summary::default() })
+        (
+            snapshot,
+            Summary {
+                pages,
+                urls_found: pages,
+                ..Summary::default()
+            },
+        )
     }
 
     #[test]
     fn what_passes_is_told_over_some_seconds_and_a_new_life_or_crawl_makes_no_leap() {
-        let (mut looks, began) = (Looks::default(), Instant::now());
+        let mut looks = Looks::default();
+        let began = Instant::now();
         let mut take = |second: u64, (snapshot, summary): (Snapshot, Summary)| {
             let is_whole = snapshot.processes.iter().all(|process| process.ready);
-            looks.take(began + Duration::from_secs(second), (&snapshot, &summary), is_whole)
+            looks.take(
+                began + Duration::from_secs(second),
+                (&snapshot, &summary),
+                is_whole,
+            )
         };
         assert!(take(0, look(100, 1000, 5.0, 1)).totals.is_empty());
         for second in 1..=20 {
-            let rates = take(second, look(100 + 10 * second, 1000 + 20 * second, 5.0 + 0.5 * second as f64, 1));
-            assert!((rates.totals["pages"] - 10.0).abs() < 1e-9 && (rates.edges["pages"] - 20.0).abs() < 1e-9);
+            let rates = take(
+                second,
+                look(
+                    100 + 10 * second,
+                    1000 + 20 * second,
+                    5.0 + 0.5 * second as f64,
+                    1,
+                ),
+            );
+            assert!(
+                (rates.totals["pages"] - 10.0).abs() < 1e-9
+                    && (rates.edges["pages"] - 20.0).abs() < 1e-9
+            );
             assert!((rates.cpu[&("fetcher".to_owned(), 0)] - 0.5).abs() < 1e-9);
             assert!((rates.cpu_ms_per_page["fetcher"] - 50.0).abs() < 1e-9);
         }
         let (mut snapshot, summary) = look(0, 1400, 15.0, 1);
         snapshot.processes[0].ready = false;
-        assert!((take(21, (snapshot, summary)).totals["pages"] - 10.0).abs() < 1e-9, "a process did not answer");
+        assert!(
+            (take(21, (snapshot, summary)).totals["pages"] - 10.0).abs() < 1e-9,
+            "a process did not answer"
+        );
         let again = take(22, look(310, 1420, 0.1, 2));
         assert!(again.cpu[&("fetcher".to_owned(), 0)] < 0.1);
         let another = take(23, look(5, 5, 0.0, 3));

@@ -33,7 +33,9 @@ pub(crate) struct StreamUse {
 impl StreamUse {
     fn of(info: &Info, behind: Behind) -> StreamUse {
         let Info { state, config, .. } = info;
-        let oldest_at = u64::try_from(state.first_timestamp.unix_timestamp()).ok().map(Duration::from_secs);
+        let oldest_at = u64::try_from(state.first_timestamp.unix_timestamp())
+            .ok()
+            .map(Duration::from_secs);
         StreamUse {
             published: state.last_sequence,
             bytes: state.bytes + spool::bytes(config),
@@ -77,8 +79,13 @@ impl Snapshot {
     /// Looks at all streams, and asks all processes.
     ///
     /// # Errors
-    /// The broker does not take the request. A process or a stream that does not answer is missing in the snapshot.
-    pub(crate) async fn take(bus: &Bus, pipeline: &Pipeline, awaited: impl Into<Awaited>) -> anyhow::Result<Snapshot> {
+    /// The broker does not take the request. A process or a stream that does not answer is missing
+    /// in the snapshot.
+    pub(crate) async fn take(
+        bus: &Bus,
+        pipeline: &Pipeline,
+        awaited: impl Into<Awaited>,
+    ) -> anyhow::Result<Snapshot> {
         let mut snapshot = Snapshot::of_streams(bus, pipeline).await?;
         snapshot.ask_processes(bus, awaited).await?;
         Ok(snapshot)
@@ -91,7 +98,9 @@ impl Snapshot {
     pub(crate) async fn of_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Snapshot> {
         let mut snapshot = Snapshot::default();
         for (key, _) in pipeline.edges.streams() {
-            let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
+            let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else {
+                continue;
+            };
             let state = &stream.cached_info().state;
             let Some(edge) = Edge::from_name(key) else {
                 match key {
@@ -99,17 +108,27 @@ impl Snapshot {
                     PARKED | MOVES => {}
                     _ if state.messages > 0 => {
                         snapshot.dead = state.messages;
-                        snapshot.dead_with_new = letters(bus, &stream, &["resolver", "scheduler"]).await?;
+                        snapshot.dead_with_new =
+                            letters(bus, &stream, &["resolver", "scheduler"]).await?;
                     }
                     _ => {}
                 }
                 continue;
             };
-            let Some(behind) = snapshot.backlog_of(&stream, edge, pipeline).await else { continue };
+            let Some(behind) = snapshot.backlog_of(&stream, edge, pipeline).await else {
+                continue;
+            };
             snapshot.backlog.insert(key.to_owned(), behind.messages());
-            snapshot.streams.insert(key.to_owned(), StreamUse::of(stream.cached_info(), behind));
-            snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
-            snapshot.taken.insert(key.to_owned(), state.last_sequence.saturating_sub(state.messages));
+            snapshot
+                .streams
+                .insert(key.to_owned(), StreamUse::of(stream.cached_info(), behind));
+            snapshot
+                .last_sequences
+                .insert(key.to_owned(), state.last_sequence);
+            snapshot.taken.insert(
+                key.to_owned(),
+                state.last_sequence.saturating_sub(state.messages),
+            );
         }
         Ok(snapshot)
     }
@@ -117,10 +136,16 @@ impl Snapshot {
     /// Asks all processes, after the streams: what these say is taken, the processes must know of.
     ///
     /// # Errors
-    /// The broker does not take the request, or does not tell of which messages the loss was accepted.
-    pub(crate) async fn ask_processes(&mut self, bus: &Bus, awaited: impl Into<Awaited>) -> anyhow::Result<()> {
+    /// The broker does not take the request, or does not tell of which messages the loss was
+    /// accepted.
+    pub(crate) async fn ask_processes(
+        &mut self,
+        bus: &Bus,
+        awaited: impl Into<Awaited>,
+    ) -> anyhow::Result<()> {
         self.processes = ask_all(bus, &ControlRequest::Status, awaited).await?;
-        self.processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
+        self.processes
+            .sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
         if self.has_lost()
             && let Some(identity) = held_now(bus).await?
         {
@@ -129,40 +154,70 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Counts what required consumers of a stream have not acked, and remembers all consumers of one that is kept by
-    /// interest; none while the broker does not tell.
-    async fn backlog_of(&mut self, stream: &JetStream, edge: Edge, pipeline: &Pipeline) -> Option<Behind> {
+    /// Counts what required consumers of a stream have not acked, and remembers all consumers of
+    /// one that is kept by interest; none while the broker does not tell.
+    async fn backlog_of(
+        &mut self,
+        stream: &JetStream,
+        edge: Edge,
+        pipeline: &Pipeline,
+    ) -> Option<Behind> {
         let required = required_consumers(edge, pipeline);
         if !edges_by_interest().any(|kept| kept == edge) {
-            // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
-            let is_owned = topology::consumers(edge).any(|(_, source)| matches!(source, Source::Owned(_)));
-            return if is_owned { owners_backlog(stream).await } else { Some(backlog(stream, &required).await) };
+            // Not by the messages in it: after a full disk a work queue was seen to keep one that
+            // is acked.
+            let is_owned =
+                topology::consumers(edge).any(|(_, source)| matches!(source, Source::Owned(_)));
+            return if is_owned {
+                owners_backlog(stream).await
+            } else {
+                Some(backlog(stream, &required).await)
+            };
         }
         let consumers = interested(stream, edge, pipeline).await.ok()?;
         let is_there = |name: &String| consumers.iter().any(|consumer| consumer.name == *name);
         let absent = required.iter().filter(|name| !is_there(name)).count() as u64;
         let mut behind = Behind::all_of(absent * stream.cached_info().state.messages);
-        consumers.iter().filter(|one| one.is_required).for_each(|one| behind += Behind::from(one));
+        consumers
+            .iter()
+            .filter(|one| one.is_required)
+            .for_each(|one| behind += Behind::from(one));
         self.consumers.extend(consumers);
         Some(behind)
     }
 
     pub(crate) fn total(&self, stage: &str, count: &str) -> u64 {
-        self.processes.iter().filter(|p| p.stage == stage).filter_map(|p| p.counts.get(count)).sum()
+        self.processes
+            .iter()
+            .filter(|p| p.stage == stage)
+            .filter_map(|p| p.counts.get(count))
+            .sum()
     }
 
     fn largest(&self, stage: &str, count: &str) -> u64 {
         let of_stage = self.processes.iter().filter(|p| p.stage == stage);
-        of_stage.filter_map(|p| p.counts.get(count)).copied().max().unwrap_or(0)
+        of_stage
+            .filter_map(|p| p.counts.get(count))
+            .copied()
+            .max()
+            .unwrap_or(0)
     }
 
     /// Sums up what the processes answered.
     pub(crate) fn summary(&self) -> Summary {
         let outcomes: BTreeMap<String, u64> = Outcome::ALL
             .iter()
-            .map(|outcome| (outcome.name().to_owned(), self.total("scheduler", &outcome_count(*outcome))))
+            .map(|outcome| {
+                (
+                    outcome.name().to_owned(),
+                    self.total("scheduler", &outcome_count(*outcome)),
+                )
+            })
             .collect();
-        let answered = self.processes.iter().filter(|p| !self.silent.iter().any(|silent| silent.is(p)));
+        let answered = self
+            .processes
+            .iter()
+            .filter(|p| !self.silent.iter().any(|silent| silent.is(p)));
         let processes = answered.map(|p| ProcessUse {
             stage: p.stage.clone(),
             instance: p.instance,
@@ -170,7 +225,11 @@ impl Snapshot {
             host: p.host.clone(),
             cpu_s: p.cpu_s,
             peak_rss_bytes: p.peak_rss_bytes,
-            work: Some(ProcessWork { ready: p.ready, listen: p.listen.clone(), shares: p.shares.clone() }),
+            work: Some(ProcessWork {
+                ready: p.ready,
+                listen: p.listen.clone(),
+                shares: p.shares.clone(),
+            }),
         });
         Summary {
             pages: outcomes["fetched"],
@@ -195,7 +254,11 @@ impl Snapshot {
             processes: processes.collect(),
             silent: self.silent.clone(),
             unsplittable: self.processes.iter().flat_map(unsplittable).collect(),
-            traps: self.processes.iter().flat_map(|process| process.traps.clone()).collect(),
+            traps: self
+                .processes
+                .iter()
+                .flat_map(|process| process.traps.clone())
+                .collect(),
             ..Summary::default()
         }
     }
@@ -213,32 +276,51 @@ impl Snapshot {
         self.total("scheduler", "crawl_paused") > 0
     }
 
-    /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a larger budget or in traps. All
-    /// `expected` processes have to say so. Two such snapshots with the same last sequences show that the crawl is over.
+    /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a
+    /// larger budget or in traps. All `expected` processes have to say so. Two such snapshots with
+    /// the same last sequences show that the crawl is over.
     pub(crate) fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {
-        self.processes.len() >= expected && self.summary().going() == 0 && self.under_way(pipeline).is_empty()
+        self.processes.len() >= expected
+            && self.summary().going() == 0
+            && self.under_way(pipeline).is_empty()
     }
 
-    /// What is in flight, in hand, parked or in a stream, in words; nothing when all that the crawl knows is in the stores of
-    /// dedup and scheduler.
+    /// What is in flight, in hand, parked or in a stream, in words; nothing when all that the crawl
+    /// knows is in the stores of dedup and scheduler.
     pub(crate) fn under_way(&self, pipeline: &Pipeline) -> Vec<String> {
         let mut under_way = Vec::new();
         if !self.covers_partitions(pipeline) {
-            under_way.push("not every dedup and scheduler answers, or partitions are on their way".to_owned());
+            under_way.push(
+                "not every dedup and scheduler answers, or partitions are on their way".to_owned(),
+            );
         }
         match self.total("scheduler", "in_flight") {
             0 => {}
             urls => under_way.push(format!("{urls} URLs are in flight")),
         }
         let busy = self.processes.iter().filter(|process| !process.idle);
-        under_way.extend(busy.map(|process| format!("{}.{} has something in hand", process.stage, process.instance)));
+        under_way.extend(busy.map(|process| {
+            format!(
+                "{}.{} has something in hand",
+                process.stage, process.instance
+            )
+        }));
         if !self.has_all_streams(pipeline) {
             under_way.push("the broker does not tell of every stream".to_owned());
         }
         let waiting = self.backlog.iter().filter(|(_, messages)| **messages > 0);
-        under_way.extend(waiting.map(|(edge, messages)| format!("{messages} messages wait on {edge}")));
-        let parked = self.parked.iter().filter(|parked| StageName::from_name(&parked.stage).is_some());
-        under_way.extend(parked.map(|parked| format!("{} messages are parked for {}", parked.messages, parked.stage)));
+        under_way
+            .extend(waiting.map(|(edge, messages)| format!("{messages} messages wait on {edge}")));
+        let parked = self
+            .parked
+            .iter()
+            .filter(|parked| StageName::from_name(&parked.stage).is_some());
+        under_way.extend(parked.map(|parked| {
+            format!(
+                "{} messages are parked for {}",
+                parked.messages, parked.stage
+            )
+        }));
         under_way
     }
 
@@ -256,7 +338,9 @@ impl Snapshot {
         let mut with_state = STAGES.iter().filter(|row| row.has_state);
         with_state.all(|row| {
             // More than at the beginning when some were split.
-            let of_all = self.largest(row.name, "partitions_of_all").max(u64::from(pipeline.partitions));
+            let of_all = self
+                .largest(row.name, "partitions_of_all")
+                .max(u64::from(pipeline.partitions));
             self.total(row.name, "partitions") == of_all
         })
     }
@@ -268,8 +352,14 @@ async fn parked(bus: &Bus, stream: &JetStream) -> anyhow::Result<Vec<Parked>> {
     let subjects: Vec<(String, usize)> = subjects.try_collect().await?;
     let parked = subjects.iter().filter_map(|(subject, messages)| {
         let under = bus.subjects.parked_under(subject)?;
-        let (stage, edge) = (under.stage.to_owned(), under.edge.to_owned());
-        Some(Parked { stage, edge, version: under.version, messages: *messages as u64 })
+        let stage = under.stage.to_owned();
+        let edge = under.edge.to_owned();
+        Some(Parked {
+            stage,
+            edge,
+            version: under.version,
+            messages: *messages as u64,
+        })
     });
     let mut parked: Vec<Parked> = parked.collect();
     parked.sort_by(|a, b| (&a.stage, &a.edge, a.version).cmp(&(&b.stage, &b.edge, b.version)));
@@ -282,7 +372,10 @@ async fn letters(bus: &Bus, stream: &JetStream, stages: &[&str]) -> anyhow::Resu
     for stage in stages {
         let subjects = stream.info_with_subjects(bus.subjects.dead(stage)).await?;
         let subjects: Vec<(String, usize)> = subjects.try_collect().await?;
-        letters += subjects.iter().map(|(_, messages)| *messages as u64).sum::<u64>();
+        letters += subjects
+            .iter()
+            .map(|(_, messages)| *messages as u64)
+            .sum::<u64>();
     }
     Ok(letters)
 }
@@ -294,8 +387,16 @@ pub(super) fn outcome_count(outcome: Outcome) -> String {
 
 /// The partitions of a process that are too large and cannot be split, in words.
 fn unsplittable(process: &ProcessStatus) -> impl Iterator<Item = String> {
-    let ProcessStatus { stage, instance, unsplittable, .. } = process;
+    let ProcessStatus {
+        stage,
+        instance,
+        unsplittable,
+        ..
+    } = process;
     unsplittable.iter().map(move |(partition, urls)| {
-        format!("partition {partition} of {stage}.{instance} knows {urls} URLs, most of them of one host: it cannot be split")
+        format!(
+            "partition {partition} of {stage}.{instance} knows {urls} URLs, most of them of one \
+             host: it cannot be split"
+        )
     })
 }

@@ -18,7 +18,8 @@ pub struct ProcessUse {
     pub instance: u16,
     /// Process id.
     pub pid: u32,
-    /// The host that it runs on, in Kubernetes the pod; none where that is this machine's broker, or not known.
+    /// The host that it runs on, in Kubernetes the pod; none where that is this machine's broker,
+    /// or not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// CPU seconds, user and system.
@@ -76,16 +77,42 @@ pub struct ConsumerUse {
 impl ConsumerUse {
     /// Of what the broker says.
     pub(crate) fn of(consumer: &Interested) -> ConsumerUse {
-        let Interested { edge, name, is_required, waiting, unacked, bytes, .. } = consumer;
-        let (edge, name) = (edge.name().to_owned(), name.clone());
-        ConsumerUse { edge, name, required: *is_required, waiting: *waiting, unacked: *unacked, bytes: *bytes }
+        let Interested {
+            edge,
+            name,
+            is_required,
+            waiting,
+            unacked,
+            bytes,
+            ..
+        } = consumer;
+        let edge = edge.name().to_owned();
+        let name = name.clone();
+        ConsumerUse {
+            edge,
+            name,
+            required: *is_required,
+            waiting: *waiting,
+            unacked: *unacked,
+            bytes: *bytes,
+        }
     }
 
     /// In a line, for a person.
     pub(crate) fn text(&self) -> String {
-        let ConsumerUse { edge, name, required, waiting, unacked, bytes } = self;
+        let ConsumerUse {
+            edge,
+            name,
+            required,
+            waiting,
+            unacked,
+            bytes,
+        } = self;
         let need = if *required { "required" } else { "optional" };
-        format!("{edge:<10} {name:<20} {need}  waiting {waiting}  unacked {unacked}  about {bytes} bytes")
+        format!(
+            "{edge:<10} {name:<20} {need}  waiting {waiting}  unacked {unacked}  about {bytes} \
+             bytes"
+        )
     }
 }
 
@@ -127,7 +154,8 @@ pub struct Summary {
     /// Messages that wait for a program that reads their schema version.
     #[serde(default)]
     pub parked: Vec<Parked>,
-    /// New URLs that were lost before they were taken on, and whose loss was accepted (`--accept-loss`).
+    /// New URLs that were lost before they were taken on, and whose loss was accepted
+    /// (`--accept-loss`).
     #[serde(default)]
     pub lost: u64,
     /// Messages that were lost at most, and whose loss was accepted, by edge.
@@ -158,16 +186,19 @@ pub struct Summary {
     /// Its stages are deployed one by one, such as on Kubernetes; told by `status`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deployed: bool,
-    /// Where the conductor serves health, metrics and what autoscalers ask; empty when none answers.
+    /// Where the conductor serves health, metrics and what autoscalers ask; empty when none
+    /// answers.
     #[serde(default)]
     pub conductor: String,
     /// Optional consumers that were removed, each with the reason (in this run).
     #[serde(default)]
     pub consumers_removed: Vec<String>,
-    /// Instances with state that run on other machines, or that ran there and are missing; each in words.
+    /// Instances with state that run on other machines, or that ran there and are missing; each in
+    /// words.
     #[serde(default)]
     pub elsewhere: Vec<String>,
-    /// Partitions that are too large, and cannot be split since most of their URLs are of one host; each in words.
+    /// Partitions that are too large, and cannot be split since most of their URLs are of one host;
+    /// each in words.
     #[serde(default)]
     pub unsplittable: Vec<String>,
     /// Traps whose URLs are kept back; of each scheduler the first twenty.
@@ -211,7 +242,8 @@ pub(crate) struct Supervision {
     /// What the crawl waits for while nothing moves, in words.
     #[serde(default)]
     pub(crate) waits: String,
-    /// Instances with state that run on other machines, or that ran there and are missing; each in words.
+    /// Instances with state that run on other machines, or that ran there and are missing; each in
+    /// words.
     #[serde(default)]
     pub(crate) elsewhere: Vec<String>,
     /// What is known of processes with state; nothing from an earlier version.
@@ -238,10 +270,18 @@ pub struct TopicUse {
 
 impl fmt::Display for TopicUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TopicUse { new, waiting, fetched, bytes, connections, connection_s } = self;
+        let TopicUse {
+            new,
+            waiting,
+            fetched,
+            bytes,
+            connections,
+            connection_s,
+        } = self;
         write!(
             f,
-            "new {new}  waiting {waiting}  fetched {fetched} ({bytes} bytes)  connections {connections}, {connection_s} s in all"
+            "new {new}  waiting {waiting}  fetched {fetched} ({bytes} bytes)  connections \
+             {connections}, {connection_s} s in all"
         )
     }
 }
@@ -265,14 +305,26 @@ impl Summary {
         if self.lost == 0 && self.lost_messages.is_empty() {
             return None;
         }
-        let edges: Vec<String> = self.lost_messages.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
-        let edges = if edges.is_empty() { "none".to_owned() } else { edges.join(", ") };
-        Some(format!("accepted as lost: {} URLs; messages: {edges}", self.lost))
+        let edges: Vec<String> = self
+            .lost_messages
+            .iter()
+            .map(|(edge, n)| format!("{edge} {n}"))
+            .collect();
+        let edges = if edges.is_empty() {
+            "none".to_owned()
+        } else {
+            edges.join(", ")
+        };
+        Some(format!(
+            "accepted as lost: {} URLs; messages: {edges}",
+            self.lost
+        ))
     }
 
     /// Waiting URLs that may go, as far as budgets and traps are concerned.
     pub(crate) fn going(&self) -> u64 {
-        self.waiting.saturating_sub(self.waiting_over_budget + self.waiting_trapped)
+        self.waiting
+            .saturating_sub(self.waiting_over_budget + self.waiting_trapped)
     }
 
     /// How the crawl stands, in a word: `running`, `paused`, `held` for a moment, or `complete`.
@@ -299,7 +351,11 @@ impl Summary {
             self.elapsed_s,
             self.pages,
             self.bytes,
-            if outcomes.is_empty() { "none" } else { &outcomes },
+            if outcomes.is_empty() {
+                "none"
+            } else {
+                &outcomes
+            },
             self.waiting + self.in_flight,
             match (self.waiting_over_budget, self.waiting_trapped) {
                 (0, 0) => String::new(),
@@ -314,9 +370,12 @@ impl Summary {
         )
     }
 
-    /// Lists the outcomes that some URL has had, each with its number of URLs, and `between` two of them.
+    /// Lists the outcomes that some URL has had, each with its number of URLs, and `between` two of
+    /// them.
     pub(crate) fn outcomes_text(&self, between: &str) -> String {
         let had = self.outcomes.iter().filter(|(_, n)| **n > 0);
-        had.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(between)
+        had.map(|(name, n)| format!("{name} {n}"))
+            .collect::<Vec<_>>()
+            .join(between)
     }
 }

@@ -1,7 +1,8 @@
 //! How to add a stage that only reads: this one counts the titles that `find-titles` finds.
 //!
-//! In: `titles`, an edge that a stage beside the pipeline brings (`lib.rs`). Out: nothing but counts in `/metrics`.
-//! Streams that are kept by interest take any number of such consumers: each gets every message.
+//! In: `titles`, an edge that a stage beside the pipeline brings (`lib.rs`). Out: nothing but
+//! counts in `/metrics`. Streams that are kept by interest take any number of such consumers: each
+//! gets every message.
 
 use rhumb_node::{AnyCore, Context, NoShell, Stage, assemble};
 use rhumb_stage::store::StoreError;
@@ -34,7 +35,11 @@ impl Core for CountTitles {
         event: Event<Title, Infallible>,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
-        if let Event::Message { ticket, input: Title { url, title } } = event {
+        if let Event::Message {
+            ticket,
+            input: Title { url, title },
+        } = event
+        {
             if !title.is_empty() {
                 self.0.insert(url);
             }
@@ -53,7 +58,11 @@ impl Core for CountTitles {
 }
 
 /// What its numbers are called and mean.
-const METRICS: &[Row] = &[Row::counter("titles_total", "titles", "Titles that came, each URL once.")];
+const METRICS: &[Row] = &[Row::counter(
+    "titles_total",
+    "titles",
+    "Titles that came, each URL once.",
+)];
 
 const STAGE: Stage = Stage {
     name: "count-titles",

@@ -1,7 +1,9 @@
-//! How to add a stage that produces: this one finds the titles of pages and puts them on an edge of its own.
+//! How to add a stage that produces: this one finds the titles of pages and puts them on an edge of
+//! its own.
 //!
-//! In: `pages` (fetcher), as a consumer of its own: each page comes to it and to the parser. Out: `titles`, an edge that it
-//! brings to the crawl (`lib.rs`). A page that comes twice gives its title twice: each stands for the page's URL.
+//! In: `pages` (fetcher), as a consumer of its own: each page comes to it and to the parser. Out:
+//! `titles`, an edge that it brings to the crawl (`lib.rs`). A page that comes twice gives its
+//! title twice: each stands for the page's URL.
 //!
 //! ```text
 //! rhumb crawl https://example.org/ --data rhumb-data …             in one terminal, and in another:
@@ -9,10 +11,10 @@
 //! find-titles --config rhumb-data/configuration.json
 //! ```
 //!
-//! A stage is a core, which knows no broker and no clock, and a description of where its input comes from. The loop that
-//! runs it gives it the command line of all stages, acks, a drain at SIGTERM, `/metrics`, and its place in `rhumb status`.
-//! From its first start on it gets every page. It is optional: `rhumb` removes its consumer when it holds the crawl
-//! back (P8).
+//! A stage is a core, which knows no broker and no clock, and a description of where its input
+//! comes from. The loop that runs it gives it the command line of all stages, acks, a drain at
+//! SIGTERM, `/metrics`, and its place in `rhumb status`. From its first start on it gets every
+//! page. It is optional: `rhumb` removes its consumer when it holds the crawl back (P8).
 
 use rhumb_node::{AnyCore, Context, NoShell, Stage, assemble};
 use rhumb_stage::store::StoreError;
@@ -48,18 +50,32 @@ impl Core for FindTitles {
         event: Event<Page, Infallible>,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
-        if let Event::Message { ticket, input: page } = event {
+        if let Event::Message {
+            ticket,
+            input: page,
+        } = event
+        {
             if page.is_robots {
                 out.finish(ticket);
                 return Ok(());
             }
             self.pages += 1;
-            let codings = page.headers.iter().filter(|(name, _)| name == "content-encoding");
+            let codings = page
+                .headers
+                .iter()
+                .filter(|(name, _)| name == "content-encoding");
             let values = codings.map(|(_, value)| value.as_slice());
             let decoded = content_coding::decode(values, &page.body, self.decoded_bytes_max);
             if let Some(title) = title_of(&decoded.body) {
                 self.titles += 1;
-                out.publish(Token::None, &Title { url: page.url, title }, vec![ticket]);
+                out.publish(
+                    Token::None,
+                    &Title {
+                        url: page.url,
+                        title,
+                    },
+                    vec![ticket],
+                );
             }
             out.finish(ticket);
         }
@@ -76,7 +92,11 @@ impl Core for FindTitles {
 }
 
 fn title_of(body: &[u8]) -> Option<String> {
-    let after = |bytes: &[u8], tag: &[u8]| bytes.windows(tag.len()).position(|word| word.eq_ignore_ascii_case(tag));
+    let after = |bytes: &[u8], tag: &[u8]| {
+        bytes
+            .windows(tag.len())
+            .position(|word| word.eq_ignore_ascii_case(tag))
+    };
     let title = &body[after(body, b"<title>")? + b"<title>".len()..];
     Some(String::from_utf8_lossy(&title[..after(title, b"</title>")?]).into_owned())
 }
@@ -101,7 +121,14 @@ const STAGE: Stage = Stage {
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let decoded_bytes_max = context.pipeline.limits.decoded_bytes_max.as_usize();
-    Ok(assemble(FindTitles { decoded_bytes_max, pages: 0, titles: 0 }, NoShell))
+    Ok(assemble(
+        FindTitles {
+            decoded_bytes_max,
+            pages: 0,
+            titles: 0,
+        },
+        NoShell,
+    ))
 }
 
 fn main() -> ExitCode {

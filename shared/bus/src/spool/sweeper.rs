@@ -1,9 +1,10 @@
 //! The sweeper of a crawl: removes files of which their stream holds nothing any more.
 //!
-//! In: the folders, what streams hold. Out: files that are gone. The `rhumb` that started the private broker sweeps.
+//! In: the folders, what streams hold. Out: files that are gone. The `rhumb` that started the
+//! private broker sweeps.
 //!
-//! Invariant: the file of a dead process goes only when its stream has passed what it held a while after that death. What
-//! the process had sent is in the stream by then, or never will be.
+//! Invariant: the file of a dead process goes only when its stream has passed what it held a while
+//! after that death. What the process had sent is in the stream by then, or never will be.
 
 use super::{Found, edges, folder, list, spool};
 use crate::Bus;
@@ -43,7 +44,8 @@ struct Dead {
     stored_to: Option<u64>,
 }
 
-/// What a stream holds: sequences from the first to the last. Of an empty one the first is behind the last.
+/// What a stream holds: sequences from the first to the last. Of an empty one the first is behind
+/// the last.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     first: u64,
@@ -58,7 +60,8 @@ impl Sweeper {
     /// # Errors
     /// A folder cannot be made.
     pub fn open(pipeline: &Pipeline) -> anyhow::Result<Sweeper> {
-        let folders = edges().filter_map(|edge| Some(Folder::new(edge, folder(pipeline, edge)?.into())));
+        let folders =
+            edges().filter_map(|edge| Some(Folder::new(edge, folder(pipeline, edge)?.into())));
         let folders: Vec<Folder> = folders.collect();
         for Folder { path, .. } in &folders {
             fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
@@ -77,17 +80,35 @@ impl Sweeper {
             let files = match list(&folder.path) {
                 Ok(files) => files,
                 Err(error) => {
-                    unread = Some(anyhow::anyhow!("cannot read {}: {error}", folder.path.display()));
+                    unread = Some(anyhow::anyhow!(
+                        "cannot read {}: {error}",
+                        folder.path.display()
+                    ));
                     continue;
                 }
             };
             folder.note_dead(&files, Instant::now());
-            if files.iter().all(|(path, file)| file.stored.is_none() && !folder.dead.contains_key(path)) {
+            if files
+                .iter()
+                .all(|(path, file)| file.stored.is_none() && !folder.dead.contains_key(path))
+            {
                 continue;
             }
-            let Some(info) = stream_info(bus, &bus.subjects.stream(folder.edge.name())).await? else { continue };
-            let (first, last) = (info.state.first_sequence, info.state.last_sequence);
-            folder.remove(&files, Held { first, last, since: info.created.into() }, Instant::now());
+            let Some(info) = stream_info(bus, &bus.subjects.stream(folder.edge.name())).await?
+            else {
+                continue;
+            };
+            let first = info.state.first_sequence;
+            let last = info.state.last_sequence;
+            folder.remove(
+                &files,
+                Held {
+                    first,
+                    last,
+                    since: info.created.into(),
+                },
+                Instant::now(),
+            );
         }
         unread.map_or(Ok(()), Err)
     }
@@ -98,14 +119,22 @@ impl Sweeper {
             tracing::debug!("the spools are left as they are: {error:#}");
         }
         // One that is not empty stays.
-        let folders = self.folders.into_iter().map(|folder| folder.path).chain([spool(&pipeline.data)]);
+        let folders = self
+            .folders
+            .into_iter()
+            .map(|folder| folder.path)
+            .chain([spool(&pipeline.data)]);
         folders.for_each(|folder| drop(fs::remove_dir(folder)));
     }
 }
 
 impl Folder {
     fn new(edge: Edge, path: PathBuf) -> Folder {
-        Folder { edge, path, dead: HashMap::new() }
+        Folder {
+            edge,
+            path,
+            dead: HashMap::new(),
+        }
     }
 
     /// Notes which files without a word of their writer nobody writes.
@@ -113,7 +142,10 @@ impl Folder {
         for (path, file) in files {
             let is_dead = file.is_there && file.stored.is_none() && is_unlocked(path);
             if is_dead {
-                self.dead.entry(path.clone()).or_insert(Dead { since: now, stored_to: None });
+                self.dead.entry(path.clone()).or_insert(Dead {
+                    since: now,
+                    stored_to: None,
+                });
             } else {
                 self.dead.remove(path);
             }
@@ -131,7 +163,11 @@ impl Folder {
                 dead.stored_to = Some(held.last);
             }
             let of_dead = self.dead.get(path).and_then(|dead| dead.stored_to);
-            let stored_to = file.stored.as_ref().map(|(_, sequence)| *sequence).or(of_dead);
+            let stored_to = file
+                .stored
+                .as_ref()
+                .map(|(_, sequence)| *sequence)
+                .or(of_dead);
             // What an earlier stream of the edge held, under numbers of its own.
             let is_of_earlier = file.modified.is_some_and(|at| at + SENT_AFTER < held.since)
                 && (file.stored.is_some() || self.dead.contains_key(path));
@@ -153,7 +189,8 @@ impl Folder {
 
 /// Says whether no process holds the lock of a file.
 fn is_unlocked(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+    File::open(path)
+        .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
 #[cfg(test)]
@@ -165,10 +202,23 @@ mod tests {
         Folder::new(Edge::Pages, folder.to_owned())
     }
 
-    fn sweep(sweeper: &mut Folder, folder: &Path, (first, last): (u64, u64), now: Instant) -> usize {
+    fn sweep(
+        sweeper: &mut Folder,
+        folder: &Path,
+        (first, last): (u64, u64),
+        now: Instant,
+    ) -> usize {
         let files = list(folder).unwrap();
         sweeper.note_dead(&files, now);
-        sweeper.remove(&files, Held { first, last, since: SystemTime::UNIX_EPOCH }, now);
+        sweeper.remove(
+            &files,
+            Held {
+                first,
+                last,
+                since: SystemTime::UNIX_EPOCH,
+            },
+            now,
+        );
         folder.read_dir().unwrap().count()
     }
 
@@ -177,10 +227,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = writer(folder.path(), 80_000);
         for token in 1..=3 {
-            writer.payload(token, &message("pages", vec![7; 10_000])).unwrap();
+            writer
+                .payload(token, &message("pages", vec![7; 10_000]))
+                .unwrap();
             writer.stored(token, 10 + token);
         }
-        let (mut sweeper, now) = (sweeper(folder.path()), Instant::now());
+        let mut sweeper = sweeper(folder.path());
+        let now = Instant::now();
         assert_eq!(sweep(&mut sweeper, folder.path(), (11, 13), now), 6);
         assert_eq!(sweep(&mut sweeper, folder.path(), (12, 13), now), 4);
         assert_eq!(sweep(&mut sweeper, folder.path(), (14, 13), now), 0);
@@ -190,21 +243,31 @@ mod tests {
     fn the_file_of_a_living_process_stays_whatever_the_stream_holds() {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = writer(folder.path(), 0);
-        writer.payload(1, &message("pages", vec![7; 10_000])).unwrap();
-        let (mut sweeper, now) = (sweeper(folder.path()), Instant::now());
+        writer
+            .payload(1, &message("pages", vec![7; 10_000]))
+            .unwrap();
+        let mut sweeper = sweeper(folder.path());
+        let now = Instant::now();
         assert_eq!(sweep(&mut sweeper, folder.path(), (1, 0), now), 1);
-        assert_eq!(sweep(&mut sweeper, folder.path(), (99, 98), now + 9 * SENT_AFTER), 1);
+        assert_eq!(
+            sweep(&mut sweeper, folder.path(), (99, 98), now + 9 * SENT_AFTER),
+            1
+        );
     }
 
     #[test]
     fn the_file_of_a_dead_process_goes_when_its_stream_has_passed_what_it_held_a_while_later() {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = writer(folder.path(), 0);
-        writer.payload(1, &message("pages", vec![7; 10_000])).unwrap();
+        writer
+            .payload(1, &message("pages", vec![7; 10_000]))
+            .unwrap();
         // Not all of it is known to be stored.
         drop(writer);
-        let (mut sweeper, now) = (sweeper(folder.path()), Instant::now());
-        let mut files_after = |after: Duration, held| sweep(&mut sweeper, folder.path(), held, now + after);
+        let mut sweeper = sweeper(folder.path());
+        let now = Instant::now();
+        let mut files_after =
+            |after: Duration, held| sweep(&mut sweeper, folder.path(), held, now + after);
         assert_eq!(files_after(Duration::ZERO, (9, 8)), 1);
         assert_eq!(files_after(SENT_AFTER - Duration::from_secs(1), (9, 8)), 1);
         assert_eq!(files_after(SENT_AFTER, (8, 9)), 1, "9 may refer to it");
@@ -216,15 +279,28 @@ mod tests {
     fn files_of_an_earlier_stream_go_whatever_numbers_the_new_one_has() {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = writer(folder.path(), 80_000);
-        writer.payload(1, &message("pages", vec![7; 10_000])).unwrap();
+        writer
+            .payload(1, &message("pages", vec![7; 10_000]))
+            .unwrap();
         writer.stored(1, 900);
-        writer.payload(2, &message("pages", vec![7; 100_000])).unwrap();
+        writer
+            .payload(2, &message("pages", vec![7; 100_000]))
+            .unwrap();
         drop(writer);
-        let (mut sweeper, now) = (sweeper(folder.path()), Instant::now());
+        let mut sweeper = sweeper(folder.path());
+        let now = Instant::now();
         let files = list(folder.path()).unwrap();
         sweeper.note_dead(&files, now);
         let mut remove = |since| {
-            sweeper.remove(&files, Held { first: 1, last: 0, since }, now);
+            sweeper.remove(
+                &files,
+                Held {
+                    first: 1,
+                    last: 0,
+                    since,
+                },
+                now,
+            );
             folder.path().read_dir().unwrap().count()
         };
         assert_eq!(remove(SystemTime::now()), 3);
@@ -236,7 +312,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         File::create(folder.path().join("fetcher-0-ff-1.stored-5")).unwrap();
         let mut sweeper = sweeper(folder.path());
-        assert_eq!(sweep(&mut sweeper, folder.path(), (5, 9), Instant::now()), 1);
-        assert_eq!(sweep(&mut sweeper, folder.path(), (6, 9), Instant::now()), 0);
+        assert_eq!(
+            sweep(&mut sweeper, folder.path(), (5, 9), Instant::now()),
+            1
+        );
+        assert_eq!(
+            sweep(&mut sweeper, folder.path(), (6, 9), Instant::now()),
+            0
+        );
     }
 }

@@ -19,8 +19,16 @@ pub struct Author {
 impl fmt::Display for Author {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Author { by, since_s, note } = self;
-        write!(f, "by {by} since {}", humantime::format_rfc3339_seconds(since(*since_s)))?;
-        if note.is_empty() { Ok(()) } else { write!(f, ": {note}") }
+        write!(
+            f,
+            "by {by} since {}",
+            humantime::format_rfc3339_seconds(since(*since_s))
+        )?;
+        if note.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ": {note}")
+        }
     }
 }
 

@@ -51,8 +51,8 @@ pub enum BadExpression {
     NotOne(regex::Error),
     /// Compiled, it would have more bytes than this.
     #[error(
-        "this regular expression is too large: compiled, it has more than {0} bytes. Shorten it, or make counted repetitions \
-         such as {{1,1000}} smaller"
+        "this regular expression is too large: compiled, it has more than {0} bytes. Shorten it, \
+         or make counted repetitions such as {{1,1000}} smaller"
     )]
     TooLarge(usize),
 }
@@ -105,7 +105,8 @@ impl Selector {
                 let origin = origin();
                 let filters = filters.of(&origin.topic);
                 let is_sitemap = origin.sitemap_of().is_some();
-                filters.rejection(url, is_sitemap).is_some() || filters.rejection_of_all(&origin).is_some()
+                filters.rejection(url, is_sitemap).is_some()
+                    || filters.rejection_of_all(&origin).is_some()
             }
             _ => self.has(url),
         }
@@ -118,9 +119,9 @@ impl Selector {
             Selector::Prefix(prefix) => surt(url).starts_with(prefix),
             Selector::Match(expression) => expression.is_match(url),
             Selector::Topic(_) => false,
-            Selector::Rejected(TopicFilters { others, topics }) => {
-                std::iter::once(others).chain(topics.values()).all(|filters| filters.rejection(url, true).is_some())
-            }
+            Selector::Rejected(TopicFilters { others, topics }) => std::iter::once(others)
+                .chain(topics.values())
+                .all(|filters| filters.rejection(url, true).is_some()),
         }
     }
 
@@ -155,8 +156,17 @@ pub struct DropOrder {
 
 impl fmt::Display for DropOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DropOrder { what, and_later, author, .. } = self;
-        let later = if *and_later { ", found now or later," } else { "" };
+        let DropOrder {
+            what,
+            and_later,
+            author,
+            ..
+        } = self;
+        let later = if *and_later {
+            ", found now or later,"
+        } else {
+            ""
+        };
         write!(f, "{what}{later} is dropped {author}")
     }
 }
@@ -173,21 +183,41 @@ mod tests {
     fn a_selection_has_its_urls_and_no_others() {
         for (what, urls) in [
             (Selection::Host("a.test".into()), [true, true, false, false]),
-            (Selection::Domain("a.test".into()), [true, true, true, false]),
-            (Selection::Prefix("http://(test,a,)/cal/".into()), [true, false, false, false]),
-            (Selection::Prefix("http://(TEST,a,".into()), [true, false, true, false]),
+            (
+                Selection::Domain("a.test".into()),
+                [true, true, true, false],
+            ),
+            (
+                Selection::Prefix("http://(test,a,)/cal/".into()),
+                [true, false, false, false],
+            ),
+            (
+                Selection::Prefix("http://(TEST,a,".into()),
+                [true, false, true, false],
+            ),
             (Selection::Prefix("http".into()), [true; 4]),
-            (Selection::Match(r"[?&]day=\d+".into()), [true, false, false, true]),
+            (
+                Selection::Match(r"[?&]day=\d+".into()),
+                [true, false, false, true],
+            ),
         ] {
             let selector = what.selector().unwrap();
-            let all =
-                ["http://a.test/Cal/?day=1", "https://a.test:8443/cal/", "http://b.a.test/", "http://c.test/?day=2"];
+            let all = [
+                "http://a.test/Cal/?day=1",
+                "https://a.test:8443/cal/",
+                "http://b.a.test/",
+                "http://c.test/?day=2",
+            ];
             assert_eq!(all.map(|url| selector.has(url)), urls, "{what}");
         }
-        for (expression, why) in
-            [("(", "this is no regular expression"), (r"(\w{1000}){1000}", "this regular expression is too large")]
-        {
-            let error = Selection::Match(expression.into()).selector().unwrap_err().to_string();
+        for (expression, why) in [
+            ("(", "this is no regular expression"),
+            (r"(\w{1000}){1000}", "this regular expression is too large"),
+        ] {
+            let error = Selection::Match(expression.into())
+                .selector()
+                .unwrap_err()
+                .to_string();
             assert!(error.starts_with(why), "{error}");
         }
     }
@@ -205,9 +235,16 @@ mod tests {
             query_parameters: 5,
         };
         let has = |filters: &Filters, url: &str, depth, redirects| {
-            let filters = TopicFilters { others: filters.clone(), topics: BTreeMap::new() };
+            let filters = TopicFilters {
+                others: filters.clone(),
+                topics: BTreeMap::new(),
+            };
             let selector = Selection::Rejected(filters).selector().unwrap();
-            selector.has_found(url, || Origin { depth, redirects, ..Origin::default() })
+            selector.has_found(url, || Origin {
+                depth,
+                redirects,
+                ..Origin::default()
+            })
         };
         assert!(!has(&filters, "http://a.test/12", 2, 1));
         assert!(has(&filters, "http://a.test/12", 3, 1) && has(&filters, "http://a.test/12", 2, 2));
@@ -215,28 +252,54 @@ mod tests {
         filters.reject = Patterns::new(&["/12$"]).unwrap();
         assert!(has(&filters, "http://a.test/12", 0, 0) && !has(&filters, "http://a.test/1", 0, 0));
         // The filters of its own topic decide.
-        let topics = BTreeMap::from([("t".to_owned(), Filters { reject: Patterns::default(), ..filters.clone() })]);
-        let selector = Selection::Rejected(TopicFilters { others: filters, topics }).selector().unwrap();
+        let topics = BTreeMap::from([(
+            "t".to_owned(),
+            Filters {
+                reject: Patterns::default(),
+                ..filters.clone()
+            },
+        )]);
+        let selector = Selection::Rejected(TopicFilters {
+            others: filters,
+            topics,
+        })
+        .selector()
+        .unwrap();
         let of = |topic: &str| selector.has_found("http://a.test/12", || Origin::seed(topic));
         assert!(of("default") && !of("t") && !selector.has("http://a.test/12"));
         let by_topic = Selection::Topic("t".into()).selector().unwrap();
         let of = |topic: &str| by_topic.has_found("http://a.test/12", || Origin::seed(topic));
         assert!(of("t") && !of("default") && by_topic.may_have("http://a.test"));
         let by_host = Selector::Host("a.test".into());
-        assert!(by_host.has_found("http://a.test/", || unreachable!("a host is known without it")));
+        assert!(by_host.has_found("http://a.test/", || unreachable!(
+            "a host is known without it"
+        )));
     }
 
     #[test]
     fn an_order_is_written_so_that_people_can_read_it() {
-        let author = Author { by: "anna@desk".into(), since_s: 1_700_000_000, note: "a calendar".into() };
-        let order = DropOrder { id: 7, what: Selection::Match("/cal/".into()), and_later: true, author };
+        let author = Author {
+            by: "anna@desk".into(),
+            since_s: 1_700_000_000,
+            note: "a calendar".into(),
+        };
+        let order = DropOrder {
+            id: 7,
+            what: Selection::Match("/cal/".into()),
+            and_later: true,
+            author,
+        };
         let text = serde_json::to_string(&order).unwrap();
         let fields = r#""by":"anna@desk","since_s":1700000000,"note":"a calendar""#;
-        assert_eq!(text, format!(r#"{{"id":7,"what":{{"match":"/cal/"}},"and_later":true,{fields}}}"#));
+        assert_eq!(
+            text,
+            format!(r#"{{"id":7,"what":{{"match":"/cal/"}},"and_later":true,{fields}}}"#)
+        );
         assert_eq!(serde_json::from_str::<DropOrder>(&text).unwrap(), order);
         assert_eq!(
             order.to_string(),
-            "match /cal/, found now or later, is dropped by anna@desk since 2023-11-14T22:13:20Z: a calendar"
+            "match /cal/, found now or later, is dropped by anna@desk since 2023-11-14T22:13:20Z: \
+             a calendar"
         );
     }
 

@@ -1,7 +1,7 @@
 //! Holds: the whole crawl stands still for a moment, while a command needs it so.
 //!
-//! Invariant: a hold ends with its command. Who gave it renews it; one that is renewed no more is over, for each process by
-//! its own clock, whatever became of the command.
+//! Invariant: a hold ends with its command. Who gave it renews it; one that is renewed no more is
+//! over, for each process by its own clock, whatever became of the command.
 
 use super::Author;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,8 @@ pub struct Hold {
     /// Who asked for it, when and why.
     #[serde(flatten)]
     pub author: Author,
-    /// When it was renewed last, in seconds since 1970 by the clock of who did. What counts is that it changes.
+    /// When it was renewed last, in seconds since 1970 by the clock of who did. What counts is that
+    /// it changes.
     pub renewed_s: u64,
 }
 

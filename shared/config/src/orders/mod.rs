@@ -1,7 +1,7 @@
 //! Orders: what operators have asked of a crawl, for as long as they do not take it back.
 //!
-//! They lie at the broker, in one value that all processes read, so they outlive every process and every move of a
-//! partition.
+//! They lie at the broker, in one value that all processes read, so they outlive every process and
+//! every move of a partition.
 
 mod author;
 mod drop;
@@ -41,7 +41,10 @@ pub struct Orders {
 impl Orders {
     /// Pauses something. A later order takes the place of an earlier one about the same.
     pub fn pause(&mut self, pause: Pause) {
-        match self.paused.binary_search_by(|known| known.what.cmp(&pause.what)) {
+        match self
+            .paused
+            .binary_search_by(|known| known.what.cmp(&pause.what))
+        {
             Ok(at) => self.paused[at] = pause,
             Err(at) => self.paused.insert(at, pause),
         }
@@ -49,12 +52,15 @@ impl Orders {
 
     /// Takes a pause back. Gives it, if there was one.
     pub fn unpause(&mut self, what: &Target) -> Option<Pause> {
-        let at = self.paused.binary_search_by(|known| known.what.cmp(what)).ok()?;
+        let at = self
+            .paused
+            .binary_search_by(|known| known.what.cmp(what))
+            .ok()?;
         Some(self.paused.remove(at))
     }
 
-    /// Drops something. A later order takes the place of an earlier one about the same; what is dropped later as well stays so.
-    /// Gives the earlier one.
+    /// Drops something. A later order takes the place of an earlier one about the same; what is
+    /// dropped later as well stays so. Gives the earlier one.
     pub fn drop(&mut self, mut order: DropOrder) -> Option<DropOrder> {
         let earlier = self.take_back(&order.what);
         order.and_later |= earlier.as_ref().is_some_and(|earlier| earlier.and_later);
@@ -68,7 +74,8 @@ impl Orders {
         Some(self.drops.remove(at))
     }
 
-    /// Releases something. A later order takes the place of an earlier one about the same. Gives the earlier one.
+    /// Releases something. A later order takes the place of an earlier one about the same. Gives
+    /// the earlier one.
     pub fn release(&mut self, release: Release) -> Option<Release> {
         let earlier = self.unrelease(&release.host, release.shape.as_deref());
         self.released.push(release);
@@ -96,7 +103,8 @@ impl Orders {
         Some(self.set.remove(at))
     }
 
-    /// Says whether a server, `scheme://host[:port]`, is left alone: it is paused, or the crawl is held.
+    /// Says whether a server, `scheme://host[:port]`, is left alone: it is paused, or the crawl is
+    /// held.
     pub fn leaves_alone(&self, server: &str) -> bool {
         self.hold.is_some() || self.pause_of(server).is_some()
     }
@@ -112,12 +120,20 @@ mod tests {
     use super::*;
 
     fn pause(what: Target, note: &str) -> Pause {
-        Pause { what, author: Author { by: "anna@desk".into(), since_s: 1_700_000_000, note: note.into() } }
+        Pause {
+            what,
+            author: Author {
+                by: "anna@desk".into(),
+                since_s: 1_700_000_000,
+                note: note.into(),
+            },
+        }
     }
 
     #[test]
     fn a_target_has_its_servers_and_no_others() {
-        let (host, domain) = (Target::Host("www.example.org".into()), Target::Domain("example.org".into()));
+        let host = Target::Host("www.example.org".into());
+        let domain = Target::Domain("example.org".into());
         for (server, of_host, of_domain) in [
             ("https://www.example.org", true, true),
             ("http://www.example.org:8080", true, true),
@@ -126,7 +142,11 @@ mod tests {
             ("https://badexample.org", false, false),
             ("https://example.org.test", false, false),
         ] {
-            assert_eq!((host.has(server), domain.has(server)), (of_host, of_domain), "{server}");
+            assert_eq!(
+                (host.has(server), domain.has(server)),
+                (of_host, of_domain),
+                "{server}"
+            );
             assert!(Target::Crawl.has(server));
         }
         let address = Target::Host("[2001:db8::1]".into());
@@ -142,18 +162,40 @@ mod tests {
             orders.pause(pause(host.clone(), &n.to_string()));
         }
         orders.pause(pause(Target::Crawl, "all"));
-        let said: Vec<_> =
-            orders.paused.iter().map(|pause| (pause.what.to_string(), pause.author.note.as_str())).collect();
+        let said: Vec<_> = orders
+            .paused
+            .iter()
+            .map(|pause| (pause.what.to_string(), pause.author.note.as_str()))
+            .collect();
         assert_eq!(
-            said.iter().map(|(what, note)| (what.as_str(), *note)).collect::<Vec<_>>(),
-            [("the crawl", "all"), ("host a.test", "1"), ("host b.test", "2")]
+            said.iter()
+                .map(|(what, note)| (what.as_str(), *note))
+                .collect::<Vec<_>>(),
+            [
+                ("the crawl", "all"),
+                ("host a.test", "1"),
+                ("host b.test", "2")
+            ]
         );
-        assert_eq!(orders.unpause(&Target::Crawl).map(|pause| pause.author.note), Some("all".to_owned()));
+        assert_eq!(
+            orders
+                .unpause(&Target::Crawl)
+                .map(|pause| pause.author.note),
+            Some("all".to_owned())
+        );
         assert_eq!(orders.unpause(&Target::Crawl), None);
-        assert_eq!(orders.pause_of("http://b.test:81").map(|pause| pause.author.note.as_str()), Some("2"));
+        assert_eq!(
+            orders
+                .pause_of("http://b.test:81")
+                .map(|pause| pause.author.note.as_str()),
+            Some("2")
+        );
         assert_eq!(orders.pause_of("http://c.test"), None);
         assert!(orders.leaves_alone("http://b.test") && !orders.leaves_alone("http://c.test"));
-        orders.hold = Some(Hold { author: Author::default(), renewed_s: 7 });
+        orders.hold = Some(Hold {
+            author: Author::default(),
+            renewed_s: 7,
+        });
         assert!(orders.leaves_alone("http://c.test"));
     }
 
@@ -161,15 +203,34 @@ mod tests {
     fn a_drop_of_what_is_found_later_stays_until_it_is_taken_back() {
         let order = |id, host: &str, and_later| {
             let what = Selection::Host(host.to_owned());
-            DropOrder { id, what, and_later, author: Author::default() }
+            DropOrder {
+                id,
+                what,
+                and_later,
+                author: Author::default(),
+            }
         };
         let mut orders = Orders::default();
         assert_eq!(orders.drop(order(1, "a.test", true)), None);
         orders.drop(order(2, "b.test", false));
-        assert_eq!(orders.drop(order(3, "a.test", false)).map(|earlier| earlier.id), Some(1));
-        let left: Vec<_> = orders.drops.iter().map(|order| (order.id, order.and_later)).collect();
+        assert_eq!(
+            orders
+                .drop(order(3, "a.test", false))
+                .map(|earlier| earlier.id),
+            Some(1)
+        );
+        let left: Vec<_> = orders
+            .drops
+            .iter()
+            .map(|order| (order.id, order.and_later))
+            .collect();
         assert_eq!(left, [(2, false), (3, true)]);
-        assert_eq!(orders.take_back(&Selection::Host("a.test".into())).map(|order| order.id), Some(3));
+        assert_eq!(
+            orders
+                .take_back(&Selection::Host("a.test".into()))
+                .map(|order| order.id),
+            Some(3)
+        );
         assert_eq!(orders.take_back(&Selection::Host("a.test".into())), None);
     }
 
@@ -186,21 +247,39 @@ mod tests {
         let release = |shape: Option<&str>, note: &str| Release {
             host: "a.test".into(),
             shape: shape.map(str::to_owned),
-            author: Author { note: note.into(), ..Author::default() },
+            author: Author {
+                note: note.into(),
+                ..Author::default()
+            },
         };
         assert_eq!(orders.release(release(None, "one")), None);
         assert_eq!(orders.release(release(Some("/0"), "")), None);
-        assert_eq!(orders.release(release(None, "two")).unwrap().author.note, "one");
+        assert_eq!(
+            orders.release(release(None, "two")).unwrap().author.note,
+            "one"
+        );
         assert_eq!(orders.unrelease("a.test", Some("/1")), None);
         let text = serde_json::to_string(&orders).unwrap();
-        let released =
-            r#"{"host":"a.test","shape":"/0","by":"","since_s":0},{"host":"a.test","by":"","since_s":0,"note":"two"}"#;
-        assert!(text.ends_with(&format!(r#","set":[],"released":[{released}]}}"#)), "{text}");
+        let released = r#"{"host":"a.test","shape":"/0","by":"","since_s":0},{"host":"a.test","by":"","since_s":0,"note":"two"}"#;
+        assert!(
+            text.ends_with(&format!(r#","set":[],"released":[{released}]}}"#)),
+            "{text}"
+        );
         assert_eq!(serde_json::from_str::<Orders>(&text).unwrap(), orders);
-        assert!([None, Some("/0")].iter().all(|shape| orders.unrelease("a.test", *shape).is_some()));
-        orders.hold = Some(Hold { author: Author::default(), renewed_s: 7 });
+        assert!(
+            [None, Some("/0")]
+                .iter()
+                .all(|shape| orders.unrelease("a.test", *shape).is_some())
+        );
+        orders.hold = Some(Hold {
+            author: Author::default(),
+            renewed_s: 7,
+        });
         let held = serde_json::to_string(&orders).unwrap();
-        assert!(held.ends_with(r#","set":[],"hold":{"by":"","since_s":0,"renewed_s":7}}"#), "{held}");
+        assert!(
+            held.ends_with(r#","set":[],"hold":{"by":"","since_s":0,"renewed_s":7}}"#),
+            "{held}"
+        );
         assert_eq!(serde_json::from_str::<Orders>(&held).unwrap(), orders);
         assert_eq!(
             orders.paused[0].to_string(),

@@ -5,7 +5,8 @@ use rhumb_url::{host_of, shape_hash};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// An order that nothing of a host, or of one shape there, is kept back as a trap, for as long as it is not taken back.
+/// An order that nothing of a host, or of one shape there, is kept back as a trap, for as long as
+/// it is not taken back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
     /// A canonical name.
@@ -19,9 +20,12 @@ pub struct Release {
 }
 
 impl Release {
-    /// The hash of its shape at a server, `scheme://host[:port]`; none when it is about all of them.
+    /// The hash of its shape at a server, `scheme://host[:port]`; none when it is about all of
+    /// them.
     pub fn shape_at(&self, server: &str) -> Option<u64> {
-        self.shape.as_ref().map(|shape| shape_hash(&format!("{server}{shape}")))
+        self.shape
+            .as_ref()
+            .map(|shape| shape_hash(&format!("{server}{shape}")))
     }
 
     /// Says whether it is about a shape with this hash of a server, `scheme://host[:port]`.
@@ -58,12 +62,26 @@ mod tests {
         let at = |url: &str| shape_hash(url);
         for (server, url, of_host, of_shape) in [
             ("http://a.test", "http://a.test/cal/2031/7", true, true),
-            ("https://a.test:81", "https://a.test:81/cal/2031/7", true, true),
+            (
+                "https://a.test:81",
+                "https://a.test:81/cal/2031/7",
+                true,
+                true,
+            ),
             ("http://a.test", "http://a.test/p/7", true, false),
-            ("http://b.a.test", "http://b.a.test/cal/2031/7", false, false),
+            (
+                "http://b.a.test",
+                "http://b.a.test/cal/2031/7",
+                false,
+                false,
+            ),
         ] {
             assert_eq!(release(None).has(server, at(url)), of_host, "{url}");
-            assert_eq!(release(Some("/cal/0/0")).has(server, at(url)), of_shape, "{url}");
+            assert_eq!(
+                release(Some("/cal/0/0")).has(server, at(url)),
+                of_shape,
+                "{url}"
+            );
         }
         assert_eq!(release(Some("/cal/0/0")).what(), "/cal/0/0 of host a.test");
     }

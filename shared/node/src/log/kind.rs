@@ -7,7 +7,16 @@ use tracing::Event;
 use tracing::field::{Field, Visit};
 
 /// Fields that tell two events of one place apart.
-const KEY_FIELDS: [&str; 8] = ["stage", "instance", "partition", "edge", "stream", "subject", "server", "trace"];
+const KEY_FIELDS: [&str; 8] = [
+    "stage",
+    "instance",
+    "partition",
+    "edge",
+    "stream",
+    "subject",
+    "server",
+    "trace",
+];
 /// Bytes of a message that are kept for the line about the events that were left out, at least.
 const MESSAGE_BYTES_MAX: usize = 200;
 
@@ -22,11 +31,17 @@ pub(super) struct Kind {
 
 impl Kind {
     pub(super) fn of(event: &Event<'_>) -> Self {
-        let mut fields = Fields { key: String::new(), message: String::new() };
+        let mut fields = Fields {
+            key: String::new(),
+            message: String::new(),
+        };
         event.record(&mut fields);
         let mut message = fields.message;
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
-        Kind { hash: xxhash_rust::xxh3::xxh3_64(fields.key.as_bytes()), message }
+        Kind {
+            hash: xxhash_rust::xxh3::xxh3_64(fields.key.as_bytes()),
+            message,
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Log lines as JSON: one object a line, its fields flat.
 //!
-//! In: events. Out: `time` (RFC 3339, UTC), `level`, `target`, `message`, `stage`, `instance`, then the event's own fields.
+//! In: events. Out: `time` (RFC 3339, UTC), `level`, `target`, `message`, `stage`, `instance`, then
+//! the event's own fields.
 //!
-//! Invariant: a line is one valid JSON object whatever an event says, and no field hides when, where and by whom it was said.
+//! Invariant: a line is one valid JSON object whatever an event says, and no field hides when,
+//! where and by whom it was said.
 
 use serde_json::{Map, Value};
 use std::fmt::{self, Debug};
@@ -36,7 +38,12 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         writeln!(line, "{}", Value::Object(fields(self.0, time, event)))
@@ -50,12 +57,16 @@ fn fields(stage: &str, time: String, event: &Event<'_>) -> Map<String, Value> {
     fields.insert("target".to_owned(), event.metadata().target().into());
     fields.insert("message".to_owned(), "".into());
     fields.insert("stage".to_owned(), stage.into());
-    fields.insert("instance".to_owned(), INSTANCE.load(Ordering::Relaxed).into());
+    fields.insert(
+        "instance".to_owned(),
+        INSTANCE.load(Ordering::Relaxed).into(),
+    );
     event.record(&mut Flat(&mut fields));
     fields
 }
 
-/// Names that an event's own fields do not have: a field that says something else under one is written as `its_...`.
+/// Names that an event's own fields do not have: a field that says something else under one is
+/// written as `its_...`.
 const RESERVED: [&str; 5] = ["time", "level", "target", "stage", "instance"];
 
 /// Takes the fields of an event in.
@@ -128,33 +139,62 @@ mod tests {
 
     fn lines_of(events: impl FnOnce()) -> Vec<Value> {
         let written = Written::default();
-        let lines = tracing_subscriber::fmt::layer().with_writer(written.clone()).event_format(JsonLines("fetcher"));
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(written.clone())
+            .event_format(JsonLines("fetcher"));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), events);
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     #[test]
     fn a_line_is_one_flat_object_whatever_an_event_says() {
         let lines = lines_of(|| {
-            tracing::warn!(server = "http://a.test", waits_s = 7u64, delay = 0.5, "line one\nline \"two\" {}", '\u{1}');
+            tracing::warn!(
+                server = "http://a.test",
+                waits_s = 7u64,
+                delay = 0.5,
+                "line one\nline \"two\" {}",
+                '\u{1}'
+            );
             tracing::info!(level = "mine", time = "mine", stage = "dedup", what = ?Some(1), is = true, n = -1);
         });
         assert_eq!(lines.len(), 2);
-        let [warn, info] = lines.as_slice() else { unreachable!() };
-        assert_eq!((&warn["level"], &warn["stage"], &warn["instance"]), (&"WARN".into(), &"fetcher".into(), &0.into()));
+        let [warn, info] = lines.as_slice() else {
+            unreachable!()
+        };
+        assert_eq!(
+            (&warn["level"], &warn["stage"], &warn["instance"]),
+            (&"WARN".into(), &"fetcher".into(), &0.into())
+        );
         assert_eq!(warn["message"], "line one\nline \"two\" \u{1}");
-        assert_eq!((&warn["server"], &warn["waits_s"]), (&"http://a.test".into(), &7.into()));
-        assert_eq!((&warn["delay"], &warn["target"]), (&0.5.into(), &"rhumb_node::log::lines::tests".into()));
+        assert_eq!(
+            (&warn["server"], &warn["waits_s"]),
+            (&"http://a.test".into(), &7.into())
+        );
+        assert_eq!(
+            (&warn["delay"], &warn["target"]),
+            (&0.5.into(), &"rhumb_node::log::lines::tests".into())
+        );
         let time = warn["time"].as_str().unwrap();
-        assert!(time.len() >= 20 && time.ends_with('Z') && time.as_bytes()[10] == b'T', "{time}");
+        assert!(
+            time.len() >= 20 && time.ends_with('Z') && time.as_bytes()[10] == b'T',
+            "{time}"
+        );
         assert_eq!(
             (&info["level"], &info["its_level"], &info["its_time"]),
             (&"INFO".into(), &"mine".into(), &"mine".into())
         );
         assert_eq!(
             (&info["its_stage"], &info["what"], &info["is"], &info["n"]),
-            (&"dedup".into(), &"Some(1)".into(), &true.into(), &(-1).into())
+            (
+                &"dedup".into(),
+                &"Some(1)".into(),
+                &true.into(),
+                &(-1).into()
+            )
         );
         assert_eq!(info["message"], "");
     }

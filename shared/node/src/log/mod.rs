@@ -1,7 +1,7 @@
 //! Logs: how a process says what happens to it.
 //!
-//! In: events, from `tracing`. Out: a line each on standard error, for people or as JSON, as the section `log` of the
-//! configuration says.
+//! In: events, from `tracing`. Out: a line each on standard error, for people or as JSON, as the
+//! section `log` of the configuration says.
 //!
 //! - `lines`: the form of a line in JSON, with the stage and the instance that write it;
 //! - `repeats`: the same event again and again is left out and counted.
@@ -28,7 +28,8 @@ pub use lines::{instance, instance_is};
 /// The form that lines have since logging began.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// Starts logging to standard error for a stage, or for a program that is none. What began first stays.
+/// Starts logging to standard error for a stage, or for a program that is none. What began first
+/// stays.
 pub fn begin(log: &Log, stage: &'static str) {
     if FORMAT.set(log.format).is_err() {
         return;
@@ -44,10 +45,22 @@ pub fn begin(log: &Log, stage: &'static str) {
             .boxed()
     } else {
         let ansi = std::io::stderr().is_terminal();
-        fmt::layer().with_writer(Lines).with_ansi(ansi).with_target(false).log_internal_errors(false).boxed()
+        fmt::layer()
+            .with_writer(Lines)
+            .with_ansi(ansi)
+            .with_target(false)
+            .log_internal_errors(false)
+            .boxed()
     };
-    let repeats = Repeats::start(Limit { events_max: log.repeats_max, interval: log.repeats_interval });
-    let begun = tracing_subscriber::registry().with(filter(log)).with(repeats).with(lines).try_init();
+    let repeats = Repeats::start(Limit {
+        events_max: log.repeats_max,
+        interval: log.repeats_interval,
+    });
+    let begun = tracing_subscriber::registry()
+        .with(filter(log))
+        .with(repeats)
+        .with(lines)
+        .try_init();
     if is_json && begun.is_ok() {
         std::panic::set_hook(Box::new(|panic| {
             let place = panic.location().map(ToString::to_string);
@@ -59,9 +72,12 @@ pub fn begin(log: &Log, stage: &'static str) {
 
 /// What `RUST_LOG` says, else the configuration; the counts of what was left out come in any case.
 fn filter(log: &Log) -> EnvFilter {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(log.directives()));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(log.directives()));
     match repeats::DIRECTIVE.parse() {
-        Ok(directive) if !filter.to_string().split(',').any(|part| part == "off") => filter.add_directive(directive),
+        Ok(directive) if !filter.to_string().split(',').any(|part| part == "off") => {
+            filter.add_directive(directive)
+        }
         _ => filter,
     }
 }

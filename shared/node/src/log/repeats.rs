@@ -1,13 +1,16 @@
-//! The limit of repeats: the same event is logged so often in an interval and no oftener, and what is left out is counted.
+//! The limit of repeats: the same event is logged so often in an interval and no oftener, and what
+//! is left out is counted.
 //!
-//! In: the events that the level lets pass. Out: whether each is written; at the end of an interval in which some were not, a
-//! line with their number (`suppressed`).
+//! In: the events that the level lets pass. Out: whether each is written; at the end of an interval
+//! in which some were not, a line with their number (`suppressed`).
 //!
-//! Two events are the same when they come from one place in the code and are of one [`Kind`]: a fault of one
-//! edge does not hide that of another. What `debug` and `trace` show was asked for, and is not limited.
+//! Two events are the same when they come from one place in the code and are of one [`Kind`]: a
+//! fault of one edge does not hide that of another. What `debug` and `trace` show was asked for,
+//! and is not limited.
 //!
-//! Invariants: of one place at most [`KINDS_MAX`] kinds are counted at a time, each by itself, and all others together, so
-//! memory is bounded by the places that there are; every event that is left out is counted in exactly one line.
+//! Invariants: of one place at most [`KINDS_MAX`] kinds are counted at a time, each by itself, and
+//! all others together, so memory is bounded by the places that there are; every event that is left
+//! out is counted in exactly one line.
 
 use super::kind::Kind;
 use std::collections::HashMap;
@@ -53,12 +56,36 @@ struct LeftOut {
 
 impl LeftOut {
     fn say(&self) {
-        let LeftOut { from, suppressed, message } = self;
-        let (of, file, line) = (from.target(), from.file(), from.line());
+        let LeftOut {
+            from,
+            suppressed,
+            message,
+        } = self;
+        let of = from.target();
+        let file = from.file();
+        let line = from.line();
         match *from.level() {
-            Level::ERROR => tracing::error!(suppressed, of, file, line, "came too often and was left out: {message}"),
-            Level::WARN => tracing::warn!(suppressed, of, file, line, "came too often and was left out: {message}"),
-            _ => tracing::info!(suppressed, of, file, line, "came too often and was left out: {message}"),
+            Level::ERROR => tracing::error!(
+                suppressed,
+                of,
+                file,
+                line,
+                "came too often and was left out: {message}"
+            ),
+            Level::WARN => tracing::warn!(
+                suppressed,
+                of,
+                file,
+                line,
+                "came too often and was left out: {message}"
+            ),
+            _ => tracing::info!(
+                suppressed,
+                of,
+                file,
+                line,
+                "came too often and was left out: {message}"
+            ),
         }
     }
 }
@@ -73,18 +100,36 @@ struct Counter {
 impl Counter {
     /// Counts an event. Returns whether it is written.
     fn admits(&mut self, now: Instant, from: &'static Metadata<'static>, kind: Kind) -> bool {
-        let Limit { events_max, interval } = self.limit;
-        let (_, windows) = self.places.entry(std::ptr::from_ref(from).addr()).or_insert_with(|| (from, Vec::new()));
+        let Limit {
+            events_max,
+            interval,
+        } = self.limit;
+        let (_, windows) = self
+            .places
+            .entry(std::ptr::from_ref(from).addr())
+            .or_insert_with(|| (from, Vec::new()));
         // What was left out of an interval that is over is still to be told.
-        windows.retain(|window| window.suppressed > 0 || now.duration_since(window.since) < interval);
+        windows
+            .retain(|window| window.suppressed > 0 || now.duration_since(window.since) < interval);
         let Kind { hash, message } = kind;
-        let is_counted = |kind| windows.iter().position(|window: &Window| window.kind == kind);
-        let at = is_counted(Some(hash)).or_else(|| is_counted(None).filter(|_| windows.len() > KINDS_MAX));
+        let is_counted = |kind| {
+            windows
+                .iter()
+                .position(|window: &Window| window.kind == kind)
+        };
+        let at = is_counted(Some(hash))
+            .or_else(|| is_counted(None).filter(|_| windows.len() > KINDS_MAX));
         let window = match at {
             Some(at) => &mut windows[at],
             None => {
                 let kind = (windows.len() < KINDS_MAX).then_some(hash);
-                windows.push(Window { kind, since: now, events: 0, suppressed: 0, message: String::new() });
+                windows.push(Window {
+                    kind,
+                    since: now,
+                    events: 0,
+                    suppressed: 0,
+                    message: String::new(),
+                });
                 let last = windows.len() - 1;
                 &mut windows[last]
             }
@@ -101,7 +146,8 @@ impl Counter {
         is_written
     }
 
-    /// Ends the intervals that are over at this time, or all, and returns what is to be told of them.
+    /// Ends the intervals that are over at this time, or all, and returns what is to be told of
+    /// them.
     fn left_out(&mut self, until: Option<Instant>) -> Vec<LeftOut> {
         let interval = self.limit.interval;
         let mut all = Vec::new();
@@ -110,7 +156,11 @@ impl Counter {
                 let lasts = until.is_some_and(|now| now.duration_since(window.since) < interval);
                 if !lasts && window.suppressed > 0 {
                     let message = std::mem::take(&mut window.message);
-                    all.push(LeftOut { from, suppressed: window.suppressed, message });
+                    all.push(LeftOut {
+                        from,
+                        suppressed: window.suppressed,
+                        message,
+                    });
                 }
                 lasts
             });
@@ -121,7 +171,10 @@ impl Counter {
     /// When the next interval is over of which something is to be told.
     fn tell_at(&self) -> Option<Instant> {
         let windows = self.places.values().flat_map(|(_, windows)| windows);
-        windows.filter(|window| window.suppressed > 0).map(|window| window.since + self.limit.interval).min()
+        windows
+            .filter(|window| window.suppressed > 0)
+            .map(|window| window.since + self.limit.interval)
+            .min()
     }
 }
 
@@ -166,9 +219,18 @@ pub(super) struct Repeats {
 
 impl Repeats {
     fn new(limit: Limit) -> Self {
-        let counter = Mutex::new(Counter { limit, places: HashMap::new() });
-        let shared = Arc::new(Shared { counter, something_to_tell: Condvar::new() });
-        Repeats { shared, is_unlimited: limit.events_max == 0 }
+        let counter = Mutex::new(Counter {
+            limit,
+            places: HashMap::new(),
+        });
+        let shared = Arc::new(Shared {
+            counter,
+            something_to_tell: Condvar::new(),
+        });
+        Repeats {
+            shared,
+            is_unlimited: limit.events_max == 0,
+        }
     }
 
     /// The limit of this process, with a thread that tells what was left out.
@@ -177,7 +239,9 @@ impl Repeats {
         if !repeats.is_unlimited && OF_PROCESS.set(repeats.shared.clone()).is_ok() {
             let shared = repeats.shared.clone();
             // Without the thread it is told at the end of the process.
-            let _ = std::thread::Builder::new().name("log-repeats".to_owned()).spawn(move || shared.tell());
+            let _ = std::thread::Builder::new()
+                .name("log-repeats".to_owned())
+                .spawn(move || shared.tell());
         }
         repeats
     }
@@ -234,23 +298,34 @@ mod tests {
 
     impl<S: Subscriber> Layer<S> for Seen {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            let level = [Level::ERROR, Level::WARN].iter().position(|level| level == event.metadata().level());
+            let level = [Level::ERROR, Level::WARN]
+                .iter()
+                .position(|level| level == event.metadata().level());
             self.0[level.unwrap_or(2)].fetch_add(1, Ordering::Relaxed);
             event.record(&mut Suppressed(&self.0[SUPPRESSED]));
         }
     }
 
-    const LIMIT: Limit = Limit { events_max: 5, interval: Duration::from_secs(30) };
+    const LIMIT: Limit = Limit {
+        events_max: 5,
+        interval: Duration::from_secs(30),
+    };
 
     /// Errors, warnings and others that are written, and how many are said to be left out.
     fn written(limit: Limit, events: impl FnOnce()) -> [u64; 4] {
-        let (seen, repeats) = (Seen::default(), Repeats::new(limit));
+        let seen = Seen::default();
+        let repeats = Repeats::new(limit);
         let shared = repeats.shared.clone();
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(repeats).with(seen.clone()), || {
-            events();
-            let left_out = shared.counter().left_out(None);
-            left_out.iter().for_each(LeftOut::say);
-        });
+        tracing::subscriber::with_default(
+            tracing_subscriber::registry()
+                .with(repeats)
+                .with(seen.clone()),
+            || {
+                events();
+                let left_out = shared.counter().left_out(None);
+                left_out.iter().for_each(LeftOut::say);
+            },
+        );
         std::array::from_fn(|at| seen.0[at].load(Ordering::Relaxed))
     }
 
@@ -266,14 +341,21 @@ mod tests {
             tracing::info!("something else");
         });
         assert_eq!((errors, warnings, others), (2, 5 + 1, 1));
-        assert_eq!(suppressed, 100_000 - 5, "all that were left out are counted");
+        assert_eq!(
+            suppressed,
+            100_000 - 5,
+            "all that were left out are counted"
+        );
     }
 
     #[test]
     fn a_flood_of_errors_of_one_edge_does_not_hide_those_of_another() {
         let [errors, .., suppressed] = written(LIMIT, || {
             for n in 0..1000 {
-                tracing::error!(edge = if n == 999 { "pages" } else { "urls.found" }, "broken");
+                tracing::error!(
+                    edge = if n == 999 { "pages" } else { "urls.found" },
+                    "broken"
+                );
             }
         });
         assert_eq!((errors, suppressed), (5 + 1 + 1, 999 - 5));
@@ -295,13 +377,25 @@ mod tests {
         let flood = || (0..1000).for_each(|n| tracing::debug!(n, "asked for"));
         assert_eq!(written(LIMIT, flood), [0, 0, 1000, 0]);
         let flood = || (0..1000).for_each(|n| tracing::error!(n, "again"));
-        assert_eq!(written(Limit { events_max: 0, ..LIMIT }, flood), [1000, 0, 0, 0]);
+        assert_eq!(
+            written(
+                Limit {
+                    events_max: 0,
+                    ..LIMIT
+                },
+                flood
+            ),
+            [1000, 0, 0, 0]
+        );
     }
 
     #[test]
     fn the_next_interval_begins_anew_and_its_predecessor_is_told_once() {
         let flood = || (0..20).for_each(|n| tracing::warn!(n, "again"));
-        let limit = Limit { interval: Duration::from_millis(50), ..LIMIT };
+        let limit = Limit {
+            interval: Duration::from_millis(50),
+            ..LIMIT
+        };
         let [_, warnings, _, suppressed] = written(limit, || {
             flood();
             std::thread::sleep(Duration::from_millis(60));

@@ -5,8 +5,9 @@
 //!           coming ──▶ parts taken in ─▶ the last one, too ─▶ ready to be taken ┴─▶ the life of the core ends
 //! ```
 //!
-//! In: the table of owners, as it is looked at; commits of the core. Out: partitions that are ready, and what the mover needs
-//! to give and take them. Invariant: all rows that change after the copy of a partition began are noted.
+//! In: the table of owners, as it is looked at; commits of the core. Out: partitions that are
+//! ready, and what the mover needs to give and take them. Invariant: all rows that change after the
+//! copy of a partition began are noted.
 
 use super::desk::Desk;
 use super::loading::{Coming, Event, Loaded, Receiving};
@@ -46,8 +47,16 @@ pub(crate) struct Brought {
 impl Ahead {
     /// Goes on with the partitions that were coming in an earlier life. `epoch`: of this life.
     pub(crate) fn begin(desk: Desk, epoch: u64, Brought { coming, loaded, .. }: Brought) -> Self {
-        let versions = coming.iter().map(|(&partition, of)| (partition, of.version));
-        let versions = versions.chain(loaded.iter().map(|(&partition, of)| (partition, of.version))).collect();
+        let versions = coming
+            .iter()
+            .map(|(&partition, of)| (partition, of.version));
+        let versions = versions
+            .chain(
+                loaded
+                    .iter()
+                    .map(|(&partition, of)| (partition, of.version)),
+            )
+            .collect();
         Ahead {
             copy: epoch,
             changed: Changed::default(),
@@ -66,8 +75,8 @@ impl Ahead {
         self.changed.note(&self.desk.rows, changes);
     }
 
-    /// Looks at the table: begins what is to leave and to come, gives up what is not any more. Returns partitions that were
-    /// to come, and of which rows are left.
+    /// Looks at the table: begins what is to leave and to come, gives up what is not any more.
+    /// Returns partitions that were to come, and of which rows are left.
     ///
     /// # Errors
     /// The store cannot be read, or what the stage keeps beside it.
@@ -81,8 +90,9 @@ impl Ahead {
             self.desk.rows.directory = owners.directory();
         }
         let leaving = owners.leaving(self.desk.instance).into_iter();
-        let leaving: BTreeMap<u16, u64> =
-            leaving.map(|(partition, _)| (partition, owners.version(partition))).collect();
+        let leaving: BTreeMap<u16, u64> = leaving
+            .map(|(partition, _)| (partition, owners.version(partition)))
+            .collect();
         for partition in differing(&self.leaving, &leaving) {
             self.sent.remove(&partition);
             self.changed.take(partition);
@@ -97,7 +107,13 @@ impl Ahead {
                 None => None,
             };
             let rows = self.desk.rows.clone();
-            self.sending.send(ToSend { rows, partition, version: leaving[&partition], copy: self.copy, copied });
+            self.sending.send(ToSend {
+                rows,
+                partition,
+                version: leaving[&partition],
+                copy: self.copy,
+                copied,
+            });
         }
         self.leaving = leaving;
         let coming: BTreeMap<u16, u64> = owners.coming_to(self.desk.instance).into_iter().collect();
@@ -114,19 +130,33 @@ impl Ahead {
     }
 
     /// Begins to take a partition in, unless an earlier process had all of it already.
-    fn load(&mut self, owners: &Owners, partition: u16, beside: Option<&mut dyn Beside>) -> Result<(), StoreError> {
+    fn load(
+        &mut self,
+        owners: &Owners,
+        partition: u16,
+        beside: Option<&mut dyn Beside>,
+    ) -> Result<(), StoreError> {
         let version = owners.version(partition);
         if let Some(copy) = owners.copy(partition)
             && self.desk.rows.has_whole(partition, version, copy)?
         {
-            self.loaded.insert(partition, Loaded { version, copy, importing: None, worked: Duration::ZERO });
+            self.loaded.insert(
+                partition,
+                Loaded {
+                    version,
+                    copy,
+                    importing: None,
+                    worked: Duration::ZERO,
+                },
+            );
             return Ok(());
         }
         let importing = match beside {
             Some(beside) => Some((beside.name(), beside.importer(partition)?)),
             None => None,
         };
-        self.receiving.load(self.desk.rows.clone(), partition, version, importing);
+        self.receiving
+            .load(self.desk.rows.clone(), partition, version, importing);
         Ok(())
     }
 
@@ -143,8 +173,16 @@ impl Ahead {
     /// What can be given and taken as soon as the life of the core ends.
     pub(crate) fn ready(&self) -> Ready {
         Ready {
-            to_give: self.sent.iter().map(|(&partition, of)| (partition, of.copy)).collect(),
-            to_take: self.loaded.iter().map(|(&partition, of)| (partition, of.copy)).collect(),
+            to_give: self
+                .sent
+                .iter()
+                .map(|(&partition, of)| (partition, of.copy))
+                .collect(),
+            to_take: self
+                .loaded
+                .iter()
+                .map(|(&partition, of)| (partition, of.copy))
+                .collect(),
         }
     }
 
@@ -177,7 +215,13 @@ impl Ahead {
     /// Ends with the life of the core.
     pub(crate) async fn end(mut self) -> Brought {
         self.hear();
-        let Ahead { changed, sent, receiving, mut loaded, .. } = self;
+        let Ahead {
+            changed,
+            sent,
+            receiving,
+            mut loaded,
+            ..
+        } = self;
         let (mut coming, last) = receiving.end().await;
         for (partition, event) in last {
             match event {
@@ -188,7 +232,12 @@ impl Ahead {
                 }
             }
         }
-        Brought { changed, sent, coming, loaded }
+        Brought {
+            changed,
+            sent,
+            coming,
+            loaded,
+        }
     }
 }
 

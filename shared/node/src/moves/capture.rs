@@ -1,8 +1,9 @@
-//! A capture: the partitions of an instance as they were at one moment, read for a checkpoint while the core works on.
+//! A capture: the partitions of an instance as they were at one moment, read for a checkpoint while
+//! the core works on.
 //!
-//! In: the store, what the stage keeps beside it, the partitions. Out: pieces, as fast as they are asked for, with rests in
-//! between. Invariant: what is committed after the moment is not in it. One that nobody asks for any more is forgotten, and
-//! its reading ends.
+//! In: the store, what the stage keeps beside it, the partitions. Out: pieces, as fast as they are
+//! asked for, with rests in between. Invariant: what is committed after the moment is not in it.
+//! One that nobody asks for any more is forgotten, and its reading ends.
 
 use super::desk::Desk;
 use super::parts_stream::PartsStream;
@@ -25,7 +26,8 @@ const KEPT: Duration = Duration::from_secs(30);
 /// One that is being collected stands in the way of another while it was asked for in this time.
 const ASKED_FOR: Duration = Duration::from_secs(10);
 
-/// A captured partition: its version, and what the stage keeps of it beside its tables, with the name of that.
+/// A captured partition: its version, and what the stage keeps of it beside its tables, with the
+/// name of that.
 struct Captured {
     partition: u16,
     version: u64,
@@ -53,7 +55,10 @@ impl Capture {
         mut beside: Option<&mut dyn Beside>,
         number: u64,
     ) -> Result<Self, StoreError> {
-        let rows = Rows { store: desk.rows.store.snapshot(), ..desk.rows.clone() };
+        let rows = Rows {
+            store: desk.rows.store.snapshot(),
+            ..desk.rows.clone()
+        };
         let mut captured = Vec::with_capacity(partitions.len());
         for &(partition, version) in partitions {
             let copied = match &mut beside {
@@ -65,7 +70,11 @@ impl Capture {
                 }
                 None => None,
             };
-            captured.push(Captured { partition, version, copied });
+            captured.push(Captured {
+                partition,
+                version,
+                copied,
+            });
         }
         let (full, pieces) = mpsc::channel(PIECES_AHEAD);
         let stream = desk.stream.clone();
@@ -77,7 +86,12 @@ impl Capture {
             // Nobody hears it when the capture is forgotten.
             let _ = full.blocking_send(last);
         });
-        Ok(Capture { number, pieces: Arc::new(Mutex::new(pieces)), begun_at: Instant::now(), asked_at: None })
+        Ok(Capture {
+            number,
+            pieces: Arc::new(Mutex::new(pieces)),
+            begun_at: Instant::now(),
+            asked_at: None,
+        })
     }
 
     /// Says whether nobody has asked for its pieces for a while.
@@ -85,14 +99,22 @@ impl Capture {
         self.asked_at.unwrap_or(self.begun_at).elapsed() > KEPT
     }
 
-    /// Says whether a command asks for its pieces, and has not got all. One that captures and fails asks for none.
+    /// Says whether a command asks for its pieces, and has not got all. One that captures and fails
+    /// asks for none.
     pub(crate) fn is_being_collected(&self) -> bool {
         // Who has the lock waits for the next piece.
-        let is_given = self.pieces.try_lock().is_ok_and(|pieces| pieces.is_closed() && pieces.is_empty());
-        !is_given && self.asked_at.is_some_and(|asked_at| asked_at.elapsed() <= ASKED_FOR)
+        let is_given = self
+            .pieces
+            .try_lock()
+            .is_ok_and(|pieces| pieces.is_closed() && pieces.is_empty());
+        !is_given
+            && self
+                .asked_at
+                .is_some_and(|asked_at| asked_at.elapsed() <= ASKED_FOR)
     }
 
-    /// Sends the next piece to who asks, as soon as it is read. Who asks several times before gets them in that order.
+    /// Sends the next piece to who asks, as soon as it is read. Who asks several times before gets
+    /// them in that order.
     pub(crate) fn give(&mut self, client: Client, reply: Subject) {
         self.asked_at = Some(Instant::now());
         let pieces = self.pieces.clone();
@@ -117,20 +139,35 @@ fn read(
     let mut working_since = Work::begin();
     let mut give = |partition: u16, part: Bytes| {
         let piece = Piece::of(partition, &part);
-        let piece = piece.map_err(|error| StoreError::Unusable(format!("a part cannot be compressed: {error}")))?;
+        let piece = piece.map_err(|error| {
+            StoreError::Unusable(format!("a part cannot be compressed: {error}"))
+        })?;
         std::thread::sleep(stream.rest(working_since.done()));
         let given = full.blocking_send(piece);
         working_since = Work::begin();
-        given.map_err(|_| StoreError::Unusable("nobody asks for a captured partition any more".into()))
+        given.map_err(|_| {
+            StoreError::Unusable("nobody asks for a captured partition any more".into())
+        })
     };
-    for Captured { partition, version, mut copied } in captured {
+    for Captured {
+        partition,
+        version,
+        mut copied,
+    } in captured
+    {
         let mut loading = Loading::new(stream.bill(partition, version), number);
-        let copied = copied.as_mut().map(|(name, copied)| (*name, copied.as_mut()));
-        rows.copy(copied, partition, &mut loading, &mut |part| give(partition, part))?;
+        let copied = copied
+            .as_mut()
+            .map(|(name, copied)| (*name, copied.as_mut()));
+        rows.copy(copied, partition, &mut loading, &mut |part| {
+            give(partition, part)
+        })?;
     }
     let mut loading = Loading::new(stream.bill(OF_INSTANCE, 0), number);
     rows.visit_own(&mut |table, key, value| {
-        loading.push(table, key, Some(value)).map_or(Ok(()), |part| give(OF_INSTANCE, part))
+        loading
+            .push(table, key, Some(value))
+            .map_or(Ok(()), |part| give(OF_INSTANCE, part))
     })?;
     give(OF_INSTANCE, loading.close(Follows::Changes))
 }
@@ -140,17 +177,26 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_capture_is_being_collected_from_the_first_request_until_all_was_given_or_nobody_asks() {
+    async fn a_capture_is_being_collected_from_the_first_request_until_all_was_given_or_nobody_asks()
+     {
         let (full, pieces) = mpsc::channel(PIECES_AHEAD);
         let pieces = Arc::new(Mutex::new(pieces));
-        let mut capture = Capture { number: 1, pieces, begun_at: Instant::now(), asked_at: None };
+        let mut capture = Capture {
+            number: 1,
+            pieces,
+            begun_at: Instant::now(),
+            asked_at: None,
+        };
         assert!(!capture.is_being_collected(), "who captured has failed");
         capture.asked_at = Some(Instant::now());
         assert!(capture.is_being_collected());
         full.send(Piece::End).await.unwrap();
         drop(full);
         assert!(capture.is_being_collected(), "the last piece was not given");
-        assert!(matches!(capture.pieces.lock().await.recv().await, Some(Piece::End)));
+        assert!(matches!(
+            capture.pieces.lock().await.recv().await,
+            Some(Piece::End)
+        ));
         assert!(!capture.is_being_collected());
 
         let (_full, pieces) = mpsc::channel(PIECES_AHEAD);

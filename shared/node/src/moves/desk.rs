@@ -1,4 +1,5 @@
-//! The desk: what an instance moves partitions with, and what it says of them in the table of owners.
+//! The desk: what an instance moves partitions with, and what it says of them in the table of
+//! owners.
 
 use super::parts_stream::PartsStream;
 use crate::ownership::Fence;
@@ -53,22 +54,55 @@ impl Desk {
 
     /// The owner keeps a partition that it cannot send.
     pub(super) async fn keeps(&self, partition: u16, version: u64, why: &anyhow::Error) {
-        let (stage, instance) = (self.stream.stage, self.instance);
-        tracing::warn!(stage, instance, partition, "keeps a partition that cannot be sent: {why:#}");
-        let keep = |owners: &mut Owners| owners.version(partition) == version && owners.keep(partition, instance);
+        let stage = self.stream.stage;
+        let instance = self.instance;
+        tracing::warn!(
+            stage,
+            instance,
+            partition,
+            "keeps a partition that cannot be sent: {why:#}"
+        );
+        let keep = |owners: &mut Owners| {
+            owners.version(partition) == version && owners.keep(partition, instance)
+        };
         // Else it is sent again by the next life.
         if let Err(error) = self.owners.change(stage, keep).await {
-            tracing::warn!(stage, instance, partition, "the table of owners does not say so: {error:#}");
+            tracing::warn!(
+                stage,
+                instance,
+                partition,
+                "the table of owners does not say so: {error:#}"
+            );
         }
     }
 
     /// The receiver does not take a partition: its owner keeps it.
-    pub(super) async fn refuses(&self, partition: u16, version: u64, why: &(dyn std::error::Error + Sync)) {
-        let (stage, instance) = (self.stream.stage, self.instance);
-        tracing::error!(stage, instance, partition, version, "refuses a partition, its owner keeps it: {why}");
-        let refused = self.owners.change(stage, |owners| owners.refuse(partition, version, instance)).await;
+    pub(super) async fn refuses(
+        &self,
+        partition: u16,
+        version: u64,
+        why: &(dyn std::error::Error + Sync),
+    ) {
+        let stage = self.stream.stage;
+        let instance = self.instance;
+        tracing::error!(
+            stage,
+            instance,
+            partition,
+            version,
+            "refuses a partition, its owner keeps it: {why}"
+        );
+        let refused = self
+            .owners
+            .change(stage, |owners| owners.refuse(partition, version, instance))
+            .await;
         if let Err(error) = refused {
-            tracing::warn!(stage, instance, partition, "the table of owners does not say so: {error:#}");
+            tracing::warn!(
+                stage,
+                instance,
+                partition,
+                "the table of owners does not say so: {error:#}"
+            );
         }
     }
 }

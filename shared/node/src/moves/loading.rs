@@ -1,8 +1,10 @@
-//! Takes in the parts of partitions that come, a part of each in turn, while the core works with others.
+//! Takes in the parts of partitions that come, a part of each in turn, while the core works with
+//! others.
 //!
-//! In: partitions that are on their way to the instance; their parts in the stream of moves. Out: their rows, committed; the
-//! word that the instance has a copy, in the table of owners; which have come to the last row. Invariants: the core does not
-//! use the partitions whose rows are written; nothing is written after the end of the instance's lease.
+//! In: partitions that are on their way to the instance; their parts in the stream of moves. Out:
+//! their rows, committed; the word that the instance has a copy, in the table of owners; which have
+//! come to the last row. Invariants: the core does not use the partitions whose rows are written;
+//! nothing is written after the end of the instance's lease.
 
 use super::desk::{Desk, NotWritten};
 use super::work::Work;
@@ -73,10 +75,15 @@ impl Receiving {
         let (orders, queue) = mpsc::unbounded_channel();
         let (tell, events) = mpsc::unbounded_channel();
         let task = tokio::spawn(Intake(desk).work(coming, queue, tell));
-        Receiving { orders, events, task }
+        Receiving {
+            orders,
+            events,
+            task,
+        }
     }
 
-    /// Begins to take in a partition. `importing`: for what the stage keeps beside its tables, with its name.
+    /// Begins to take in a partition. `importing`: for what the stage keeps beside its tables, with
+    /// its name.
     pub(super) fn load(
         &self,
         rows: Rows,
@@ -84,9 +91,19 @@ impl Receiving {
         version: u64,
         importing: Option<(Table, Box<dyn Importing>)>,
     ) {
-        let (copy, worked) = (None, Duration::ZERO);
-        let coming =
-            Coming { rows, version, copy, number: 0, sequence: 1, next: None, importing, is_to_tell: false, worked };
+        let copy = None;
+        let worked = Duration::ZERO;
+        let coming = Coming {
+            rows,
+            version,
+            copy,
+            number: 0,
+            sequence: 1,
+            next: None,
+            importing,
+            is_to_tell: false,
+            worked,
+        };
         // The task lives until this ends it.
         let _ = self.orders.send(Order::Load(partition, Box::new(coming)));
     }
@@ -102,11 +119,18 @@ impl Receiving {
 
     /// Ends after the part in hand. Returns what it was at, and the last events.
     pub(super) async fn end(self) -> (BTreeMap<u16, Coming>, Vec<(u16, Event)>) {
-        let Receiving { orders, mut events, task } = self;
+        let Receiving {
+            orders,
+            mut events,
+            task,
+        } = self;
         drop(orders);
         // A task that panicked has nothing in hand.
         let coming = task.await.unwrap_or_default();
-        (coming, std::iter::from_fn(|| events.try_recv().ok()).collect())
+        (
+            coming,
+            std::iter::from_fn(|| events.try_recv().ok()).collect(),
+        )
     }
 }
 
@@ -143,7 +167,9 @@ impl Intake {
         while !orders.is_closed() {
             let mut has_worked = false;
             for partition in coming.keys().copied().collect::<Vec<_>>() {
-                let Some(of) = coming.remove(&partition).filter(|_| !orders.is_closed()) else { continue };
+                let Some(of) = coming.remove(&partition).filter(|_| !orders.is_closed()) else {
+                    continue;
+                };
                 match self.turn(partition, of).await {
                     Turn::Waits(of) => _ = coming.insert(partition, of),
                     Turn::Went(of) => {
@@ -162,7 +188,10 @@ impl Intake {
                 (false, true) => Duration::ZERO,
                 (false, false) => WAIT,
             };
-            let mut next = tokio::time::timeout(wait, orders.recv()).await.ok().flatten();
+            let mut next = tokio::time::timeout(wait, orders.recv())
+                .await
+                .ok()
+                .flatten();
             while let Some(order) = next {
                 match order {
                     Order::Load(partition, of) => _ = coming.insert(partition, *of),
@@ -184,7 +213,9 @@ impl Intake {
             Some(next) => Some(next),
             None => self.part(partition, version, coming.sequence).await,
         };
-        let Some((sequence, part)) = next else { return Turn::Waits(coming) };
+        let Some((sequence, part)) = next else {
+            return Turn::Waits(coming);
+        };
         let bill = self.0.stream.bill(partition, version);
         let desk = self.0.clone();
         let taking = tokio::task::spawn_blocking(move || {
@@ -193,7 +224,9 @@ impl Intake {
             (coming, follows, work.done())
         });
         let (taken, next) = tokio::join!(taking, self.part(partition, version, sequence + 1));
-        let Ok((mut coming, follows, worked)) = taken else { return Turn::Ended };
+        let Ok((mut coming, follows, worked)) = taken else {
+            return Turn::Ended;
+        };
         coming.next = next;
         coming.worked += worked;
         tokio::time::sleep(self.0.stream.rest(worked)).await;
@@ -206,11 +239,22 @@ impl Intake {
             }
             Ok(Follows::Nothing) => {
                 let importing = coming.importing.take().map(|(_, importing)| importing);
-                let (copy, worked) = (coming.copy.unwrap_or_default(), coming.worked);
-                Turn::Came(coming, Loaded { version, copy, importing, worked })
+                let copy = coming.copy.unwrap_or_default();
+                let worked = coming.worked;
+                Turn::Came(
+                    coming,
+                    Loaded {
+                        version,
+                        copy,
+                        importing,
+                        worked,
+                    },
+                )
             }
             // Its sender begins anew, or the lease is over.
-            Err(NotTaken::Unfit(Unfit::Copy { .. }) | NotTaken::NotWritten(NotWritten::LeaseOver)) => Turn::Ended,
+            Err(
+                NotTaken::Unfit(Unfit::Copy { .. }) | NotTaken::NotWritten(NotWritten::LeaseOver),
+            ) => Turn::Ended,
             Err(why) => {
                 self.0.refuses(partition, version, &why).await;
                 Turn::Ended
@@ -218,17 +262,29 @@ impl Intake {
         }
     }
 
-    /// The next part of a partition, with its place; none when there is none yet, or the broker does not answer.
+    /// The next part of a partition, with its place; none when there is none yet, or the broker
+    /// does not answer.
     async fn part(&self, partition: u16, version: u64, sequence: u64) -> Option<(u64, Bytes)> {
         let next = self.0.stream.next(partition, version, sequence).await;
-        next.inspect_err(|error| tracing::debug!(partition, "no part of a partition that comes: {error:#}")).ok()?
+        next.inspect_err(|error| {
+            tracing::debug!(partition, "no part of a partition that comes: {error:#}")
+        })
+        .ok()?
     }
 
     /// Tells the owner that the copy is there; says whether the broker heard it.
     async fn tell(&self, partition: u16, coming: &mut Coming) -> bool {
-        let Desk { owners, stream, instance, .. } = &self.0;
-        let (version, copy) = (coming.version, coming.copy.unwrap_or_default());
-        let told = owners.change(stream.stage, |owners| owners.copied(partition, version, copy, *instance));
+        let Desk {
+            owners,
+            stream,
+            instance,
+            ..
+        } = &self.0;
+        let version = coming.version;
+        let copy = coming.copy.unwrap_or_default();
+        let told = owners.change(stream.stage, |owners| {
+            owners.copied(partition, version, copy, *instance)
+        });
         coming.is_to_tell = told.await.is_err();
         !coming.is_to_tell
     }
@@ -236,12 +292,23 @@ impl Intake {
 
 impl Coming {
     /// Commits a part. Before the first one what earlier tries left goes.
-    fn take(&mut self, desk: &Desk, partition: u16, bill: &Bill, part: &[u8]) -> Result<Follows, NotTaken> {
+    fn take(
+        &mut self,
+        desk: &Desk,
+        partition: u16,
+        bill: &Bill,
+        part: &[u8],
+    ) -> Result<Follows, NotTaken> {
         if self.number == 0 {
             desk.remove_rows(&self.rows, partition)?;
         }
-        let importing = self.importing.as_mut().map(|(name, importing)| (*name, importing.as_mut()));
-        let (changes, copy, follows) = self.rows.of_part(importing, partition, (bill, self.copy, self.number), part)?;
+        let importing = self
+            .importing
+            .as_mut()
+            .map(|(name, importing)| (*name, importing.as_mut()));
+        let (changes, copy, follows) =
+            self.rows
+                .of_part(importing, partition, (bill, self.copy, self.number), part)?;
         desk.commit(&changes)?;
         (self.copy, self.number) = (Some(copy), self.number + 1);
         Ok(follows)

@@ -1,4 +1,5 @@
-//! Moves: how a partition of a stage with state gets from one instance to another, without a shared disk.
+//! Moves: how a partition of a stage with state gets from one instance to another, without a shared
+//! disk.
 //!
 //! ```text
 //!  owner    works: rows ─▶ copy ─▶ parts ─┐        works no more: what changed ─▶ parts ─┐ ─▶ given
@@ -6,21 +7,25 @@
 //!  receiver works:                      parts ─▶ rows ─▶ copied                        parts ─▶ rows;  works no more: taken
 //! ```
 //!
-//! A partition that was split is halved in the same place: its owner keeps both halves, and nothing travels.
+//! A partition that was split is halved in the same place: its owner keeps both halves, and nothing
+//! travels.
 //!
-//! In: the table of [owners](rhumb_partition::Owners), and the state of the instance. Out: the table after what was to be
-//! given and taken, and the state that fits it. Both instances work while the copy is made (`ahead`); each ends the life of
-//! its core only to give and to take (`mover`), when nothing is in hand.
+//! In: the table of [owners](rhumb_partition::Owners), and the state of the instance. Out: the
+//! table after what was to be given and taken, and the state that fits it. Both instances work
+//! while the copy is made (`ahead`); each ends the life of its core only to give and to take
+//! (`mover`), when nothing is in hand.
 //!
-//! Invariants: an owner gives a partition only when the receiver has the copy and all parts are in their stream; a receiver
-//! takes it only when all its rows are committed. Until then whoever dies leaves it with the owner, afterwards with the
-//! receiver. Nothing is written after the end of the instance's lease.
+//! Invariants: an owner gives a partition only when the receiver has the copy and all parts are in
+//! their stream; a receiver takes it only when all its rows are committed. Until then whoever dies
+//! leaves it with the owner, afterwards with the receiver. Nothing is written after the end of the
+//! instance's lease.
 //!
 //! What a partition is made of, and what each commit holds, [`rhumb_stage::moves`] says. Here:
 //!
-//! - `capture`: copies of all partitions for a checkpoint, in [pieces](Piece); `restored`: brings them to their
-//!   next owners;
-//! - `ahead`: `sending` and `loading`, with `parts_stream`, `desk` and `work`; `mover`: gives, takes and forgets.
+//! - `capture`: copies of all partitions for a checkpoint, in [pieces](Piece); `restored`: brings
+//!   them to their next owners;
+//! - `ahead`: `sending` and `loading`, with `parts_stream`, `desk` and `work`; `mover`: gives,
+//!   takes and forgets.
 
 mod ahead;
 mod capture;

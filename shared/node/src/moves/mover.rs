@@ -1,4 +1,5 @@
-//! The mover: gives, takes and forgets what the table of owners says, between two lives of an instance's core.
+//! The mover: gives, takes and forgets what the table of owners says, between two lives of an
+//! instance's core.
 
 use super::ahead::Brought;
 use super::desk::{Desk, NotWritten};
@@ -33,7 +34,8 @@ impl Mover<'_> {
     pub(crate) async fn settle(&mut self) -> anyhow::Result<OwnersTable> {
         self.halve().await?;
         let OwnersTable { owners, .. } = self.read().await?;
-        // What was published under this instance must be in its streams before others go on: it may never come back.
+        // What was published under this instance must be in its streams before others go on: it may
+        // never come back.
         if self.has_published_all()? {
             self.give(&owners).await?;
         }
@@ -61,16 +63,30 @@ impl Mover<'_> {
     /// Halves the rows of partitions that were split. Both halves stay.
     async fn halve(&mut self) -> anyhow::Result<()> {
         let OwnersTable { owners, .. } = self.read().await?;
-        let (stage, instance) = (self.desk.stream.stage, self.desk.instance);
+        let stage = self.desk.stream.stage;
+        let instance = self.desk.instance;
         for split in owners.to_halve(instance) {
-            let (partition, began) = (split.partition, Instant::now());
+            let partition = split.partition;
+            let began = Instant::now();
             let last = match self.desk.rows.is_halved(partition)? {
                 Some(last) => last,
                 None => self.halve_rows(&split)?,
             };
-            self.desk.owners.change(stage, |owners| owners.halve(partition, instance, last)).await?;
-            let ([(lower, _), (upper, _)], took_ms) = (&split.halves, began.elapsed().as_millis() as u64);
-            tracing::info!(stage, instance, partition, lower, upper, took_ms, "splits a partition");
+            self.desk
+                .owners
+                .change(stage, |owners| owners.halve(partition, instance, last))
+                .await?;
+            let [(lower, _), (upper, _)] = &split.halves;
+            let took_ms = began.elapsed().as_millis() as u64;
+            tracing::info!(
+                stage,
+                instance,
+                partition,
+                lower,
+                upper,
+                took_ms,
+                "splits a partition"
+            );
         }
         Ok(())
     }
@@ -87,28 +103,38 @@ impl Mover<'_> {
     /// Says whether all that was committed to be published is in its stream.
     fn has_published_all(&self) -> anyhow::Result<bool> {
         let mut is_empty = true;
-        self.desk.rows.store.scan(OUTBOX, &[], &[u8::MAX; 17], &mut |_, _| {
-            is_empty = false;
-            false
-        })?;
+        self.desk
+            .rows
+            .store
+            .scan(OUTBOX, &[], &[u8::MAX; 17], &mut |_, _| {
+                is_empty = false;
+                false
+            })?;
         Ok(is_empty)
     }
 
-    /// Sends what changed in partitions whose copies their receivers have, and gives them away. What cannot be sent the
-    /// instance keeps.
+    /// Sends what changed in partitions whose copies their receivers have, and gives them away.
+    /// What cannot be sent the instance keeps.
     async fn give(&mut self, owners: &Owners) -> anyhow::Result<()> {
-        let (stage, instance) = (self.desk.stream.stage, self.desk.instance);
+        let stage = self.desk.stream.stage;
+        let instance = self.desk.instance;
         let mut given = Vec::new();
         for (partition, to) in owners.leaving(instance) {
-            let is_copied =
-                |sent: &Sent| owners.version(partition) == sent.version && owners.copy(partition) == Some(sent.copy);
-            let Some(mut sent) = self.brought.sent.remove(&partition).filter(is_copied) else { continue };
+            let is_copied = |sent: &Sent| {
+                owners.version(partition) == sent.version
+                    && owners.copy(partition) == Some(sent.copy)
+            };
+            let Some(mut sent) = self.brought.sent.remove(&partition).filter(is_copied) else {
+                continue;
+            };
             self.divide()?;
             let began = Instant::now();
             match self.send_changes(partition, &mut sent).await {
                 Ok(bytes) => {
-                    let (copied_ms, worked_ms) = (sent.took.as_millis() as u64, sent.worked.as_millis() as u64);
-                    let (copied_bytes, took_ms) = (sent.bytes, began.elapsed().as_millis() as u64);
+                    let copied_ms = sent.took.as_millis() as u64;
+                    let worked_ms = sent.worked.as_millis() as u64;
+                    let copied_bytes = sent.bytes;
+                    let took_ms = began.elapsed().as_millis() as u64;
                     tracing::info!(
                         stage,
                         instance,
@@ -128,7 +154,9 @@ impl Mover<'_> {
         }
         if !given.is_empty() {
             let give = |owners: &mut Owners| {
-                given.iter().fold(false, |any, &(partition, copy)| owners.give(partition, copy, instance) || any)
+                given.iter().fold(false, |any, &(partition, copy)| {
+                    owners.give(partition, copy, instance) || any
+                })
             };
             self.desk.owners.change(stage, give).await?;
         }
@@ -147,24 +175,39 @@ impl Mover<'_> {
     async fn send_changes(&mut self, partition: u16, sent: &mut Sent) -> anyhow::Result<u64> {
         let changed = self.brought.changed.take(partition);
         let mut beside = self.beside()?;
-        let parts = self.desk.rows.copy_changes(beside.as_deref_mut(), partition, &changed, &mut sent.loading)?;
+        let parts = self.desk.rows.copy_changes(
+            beside.as_deref_mut(),
+            partition,
+            &changed,
+            &mut sent.loading,
+        )?;
         self.opened = beside;
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        self.desk.stream.publish(partition, sent.version, parts).await?;
+        self.desk
+            .stream
+            .publish(partition, sent.version, parts)
+            .await?;
         Ok(bytes)
     }
 
     /// Takes partitions over that have come to the last row. What cannot be taken its owner keeps.
     async fn take(&mut self, owners: &Owners) -> anyhow::Result<()> {
-        let (stage, instance) = (self.desk.stream.stage, self.desk.instance);
+        let stage = self.desk.stream.stage;
+        let instance = self.desk.instance;
         let mut taken = Vec::new();
         for partition in owners.given_to(instance) {
-            let (version, Some(copy)) = (owners.version(partition), owners.copy(partition)) else { continue };
+            let (version, Some(copy)) = (owners.version(partition), owners.copy(partition)) else {
+                continue;
+            };
             let loaded = self.brought.loaded.remove(&partition);
-            let worked = loaded.as_ref().map_or(Duration::ZERO, |loaded| loaded.worked);
+            let worked = loaded
+                .as_ref()
+                .map_or(Duration::ZERO, |loaded| loaded.worked);
             if !self.desk.rows.has_whole(partition, version, copy)? {
                 let is_it = |loaded: &Loaded| loaded.version == version && loaded.copy == copy;
-                let Some(loaded) = loaded.filter(is_it) else { continue };
+                let Some(loaded) = loaded.filter(is_it) else {
+                    continue;
+                };
                 match self.import(partition, loaded) {
                     Ok(()) => {}
                     Err(NotWritten::LeaseOver) => return Err(NotWritten::LeaseOver.into()),
@@ -182,14 +225,22 @@ impl Mover<'_> {
             return Ok(());
         }
         let take = |owners: &mut Owners| {
-            taken.iter().fold(false, |any, &(partition, version, _)| owners.take(partition, version, instance) || any)
+            taken.iter().fold(false, |any, &(partition, version, _)| {
+                owners.take(partition, version, instance) || any
+            })
         };
         let OwnersTable { owners, .. } = self.desk.owners.change(stage, take).await?;
         let mut changes = Changes::default();
         for &(partition, _, worked) in &taken {
             if owners.used_by(instance).contains(&partition) {
                 let worked_ms = worked.as_millis();
-                tracing::info!(stage, instance, partition, worked_ms, "takes a partition over");
+                tracing::info!(
+                    stage,
+                    instance,
+                    partition,
+                    worked_ms,
+                    "takes a partition over"
+                );
             }
             changes.entries.append(&mut steps::taken(partition).entries);
         }
@@ -206,31 +257,43 @@ impl Mover<'_> {
 
     /// All parts of a partition are committed: with this commit it is whole.
     fn import(&mut self, partition: u16, loaded: Loaded) -> Result<(), NotWritten> {
-        let Loaded { version, copy, importing, .. } = loaded;
+        let Loaded {
+            version,
+            copy,
+            importing,
+            ..
+        } = loaded;
         let unusable = |error: anyhow::Error| StoreError::Unusable(format!("{error:#}"));
         let mut beside = self.beside().map_err(unusable)?;
         let importing = beside.as_deref_mut().zip(importing);
-        self.desk.commit(&steps::whole(importing, partition, version, copy)?)?;
+        self.desk
+            .commit(&steps::whole(importing, partition, version, copy)?)?;
         beside.as_deref_mut().map_or(Ok(()), Beside::committed)?;
         self.opened = beside;
         Ok(())
     }
 
-    /// The partitions of others of which the store still has rows: they were given away. What lies beside the tables of them
-    /// goes at once; the rows are many, and can go while the instance works.
+    /// The partitions of others of which the store still has rows: they were given away. What lies
+    /// beside the tables of them goes at once; the rows are many, and can go while the instance
+    /// works.
     ///
     /// # Errors
     /// The store cannot be read or written, or the lease is over.
     pub(crate) fn left_over(&mut self, owners: &Owners) -> anyhow::Result<Vec<u16>> {
-        for (partition, of) in owners.all().filter(|(_, of)| of.owner != self.desk.instance) {
+        for (partition, of) in owners
+            .all()
+            .filter(|(_, of)| of.owner != self.desk.instance)
+        {
             let used = self.desk.rows.store.get(LOOP, used(partition).as_bytes())?;
             // One that it never used may be a half in version 0.
-            let used = used.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+            let used = used
+                .and_then(|bytes| bytes.try_into().ok())
+                .map(u64::from_le_bytes);
             if let Some(used) = used.filter(|used| *used >= of.version) {
                 return Err(Misfit(format!(
-                    "instance {} of {} had partition {partition} under version {used}, the broker says that instance {} has it \
-                     under version {}: the broker lost what it knew of the owners, or was restored from an earlier copy; \
-                     {WAYS_OUT}",
+                    "instance {} of {} had partition {partition} under version {used}, the broker \
+                     says that instance {} has it under version {}: the broker lost what it knew \
+                     of the owners, or was restored from an earlier copy; {WAYS_OUT}",
                     self.desk.instance, self.desk.stream.stage, of.owner, of.version
                 ))
                 .into());
@@ -244,30 +307,42 @@ impl Mover<'_> {
 
     /// Checks that the table knows all splits whose halves this instance has used.
     fn check_known(&self, owners: &Owners) -> anyhow::Result<()> {
-        let (mut is_known, ids) = (true, owners.partitions.len() as u16);
-        self.desk.rows.store.scan(LOOP, used(ids).as_bytes(), used(u16::MAX).as_bytes(), &mut |_, _| {
-            is_known = false;
-            false
-        })?;
+        let mut is_known = true;
+        let ids = owners.partitions.len() as u16;
+        self.desk.rows.store.scan(
+            LOOP,
+            used(ids).as_bytes(),
+            used(u16::MAX).as_bytes(),
+            &mut |_, _| {
+                is_known = false;
+                false
+            },
+        )?;
         if is_known {
             return Ok(());
         }
         Err(Misfit(format!(
-            "instance {} of {} had a half of a partition of which the broker does not know that it was split: the broker lost \
-             what it knew of the owners, or was restored from an earlier copy; {WAYS_OUT}",
+            "instance {} of {} had a half of a partition of which the broker does not know that it \
+             was split: the broker lost what it knew of the owners, or was restored from an \
+             earlier copy; {WAYS_OUT}",
             self.desk.instance, self.desk.stream.stage
         ))
         .into())
     }
 
-    /// Notes which partitions the next life uses, and under which versions: an older table at the broker is not believed.
+    /// Notes which partitions the next life uses, and under which versions: an older table at the
+    /// broker is not believed.
     ///
     /// # Errors
     /// The store cannot be written, or the lease is over.
     pub(crate) fn note_used(&self, owners: &Owners) -> anyhow::Result<()> {
         let mut changes = Changes::default();
         for partition in owners.used_by(self.desk.instance) {
-            changes.put(LOOP, used(partition), owners.version(partition).to_le_bytes());
+            changes.put(
+                LOOP,
+                used(partition),
+                owners.version(partition).to_le_bytes(),
+            );
         }
         Ok(self.desk.commit(&changes)?)
     }
@@ -279,7 +354,9 @@ impl Mover<'_> {
         }
         if let Some(mut beside) = self.beside()? {
             let mut changes = Changes::default();
-            partitions.iter().try_for_each(|&partition| beside.forget(partition))?;
+            partitions
+                .iter()
+                .try_for_each(|&partition| beside.forget(partition))?;
             beside.stage(&mut changes)?;
             self.desk.commit(&changes)?;
             beside.committed()?;

@@ -1,9 +1,11 @@
-//! Pieces: how the parts of captured partitions come to a command, and lie in a checkpoint: compressed.
+//! Pieces: how the parts of captured partitions come to a command, and lie in a checkpoint:
+//! compressed.
 //!
 //! ```text
 //! piece = kind (1)  partition (2, little-endian)  part, compressed; or words
 //! ```
-//! In: parts. Out: pieces, and parts again. A part has a checksum of its own, and says what it is part of.
+//! In: parts. Out: pieces, and parts again. A part has a checksum of its own, and says what it is
+//! part of.
 
 use bytes::Bytes;
 
@@ -35,7 +37,10 @@ impl Piece {
     /// # Errors
     /// It cannot be compressed.
     pub(super) fn of(partition: u16, part: &[u8]) -> std::io::Result<Self> {
-        Ok(Piece::Part(partition, zstd::bulk::compress(part, LEVEL)?.into()))
+        Ok(Piece::Part(
+            partition,
+            zstd::bulk::compress(part, LEVEL)?.into(),
+        ))
     }
 
     /// As a message.
@@ -53,7 +58,10 @@ impl Piece {
     pub fn read(message: &Bytes) -> Option<Piece> {
         let (&[kind, low, high], rest) = message.split_first_chunk::<HEADER_BYTES>()?;
         match kind {
-            PART => Some(Piece::Part(u16::from_le_bytes([low, high]), message.slice(HEADER_BYTES..))),
+            PART => Some(Piece::Part(
+                u16::from_le_bytes([low, high]),
+                message.slice(HEADER_BYTES..),
+            )),
             END => Some(Piece::End),
             FAILED => Some(Piece::Failed(String::from_utf8_lossy(rest).into_owned())),
             _ => None,
@@ -81,7 +89,9 @@ mod tests {
         for piece in [piece.clone(), Piece::End, Piece::Failed("gone".into())] {
             assert_eq!(Piece::read(&piece.to_bytes()), Some(piece));
         }
-        let Piece::Part(_, packed) = piece else { unreachable!() };
+        let Piece::Part(_, packed) = piece else {
+            unreachable!()
+        };
         assert_eq!(unpack(&packed).unwrap(), part);
         assert!(unpack(&packed[..packed.len() / 2]).is_err());
         assert_eq!(Piece::read(&Bytes::from_static(&[0, 1])), None);

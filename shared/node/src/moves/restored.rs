@@ -1,8 +1,9 @@
 //! Partitions of a checkpoint on their way to the instances that are to have them.
 //!
-//! In: the parts as they were saved. Out: their rows; the same parts under the bill of the crawl that begins with them, in the
-//! stream of moves, where their owners find them as if another instance had sent them. Invariant: a part that is damaged, or
-//! another one than was saved in this place, goes no further.
+//! In: the parts as they were saved. Out: their rows; the same parts under the bill of the crawl
+//! that begins with them, in the stream of moves, where their owners find them as if another
+//! instance had sent them. Invariant: a part that is damaged, or another one than was saved in this
+//! place, goes no further.
 
 use super::parts_stream::PartsStream;
 use super::piece::unpack;
@@ -21,12 +22,17 @@ pub struct Saved {
 type VisitRow<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), String> + 'a;
 
 impl Saved {
-    /// A partition of a stage that was saved from a crawl, under a version of its ownership, for the checkpoint of this number.
+    /// A partition of a stage that was saved from a crawl, under a version of its ownership, for
+    /// the checkpoint of this number.
     pub fn new(crawl: &str, stage: &str, (partition, version): (u16, u64), copy: u64) -> Self {
-        Saved { bill: Bill::new(crawl, stage, partition, version), copy }
+        Saved {
+            bill: Bill::new(crawl, stage, partition, version),
+            copy,
+        }
     }
 
-    /// The part with this number. Gives what becomes of it, the number of bytes of its rows, and whether it was the last.
+    /// The part with this number. Gives what becomes of it, the number of bytes of its rows, and
+    /// whether it was the last.
     fn part<R>(
         &self,
         number: u32,
@@ -65,7 +71,12 @@ pub struct Restoring(PartsStream);
 impl Restoring {
     /// To a stage of the crawl with this mark.
     pub fn new(bus: &Bus, crawl: String, stage: &'static str) -> Self {
-        Restoring(PartsStream { bus: bus.clone(), crawl, stage, cpu_share: 1.0 })
+        Restoring(PartsStream {
+            bus: bus.clone(),
+            crawl,
+            stage,
+            cpu_share: 1.0,
+        })
     }
 
     /// Begins anew with a partition: what an earlier try has left goes.
@@ -76,7 +87,8 @@ impl Restoring {
         self.0.purge_all(partition).await
     }
 
-    /// Sends some parts of a partition, from this number on, to who takes it under a version. `copy`: which try it is.
+    /// Sends some parts of a partition, from this number on, to who takes it under a version.
+    /// `copy`: which try it is.
     ///
     /// # Errors
     /// One is damaged, or the broker does not take them.
@@ -92,7 +104,11 @@ impl Restoring {
         let mut parts = Vec::with_capacity(packed.len());
         for (number, packed) in (first..).zip(packed) {
             let (part, _) = saved.part(number, packed, |part, _| {
-                let follows = if part.follows == Follows::More { Follows::More } else { Follows::Nothing };
+                let follows = if part.follows == Follows::More {
+                    Follows::More
+                } else {
+                    Follows::Nothing
+                };
                 Ok(part.billed(bill, copy, follows))
             })?;
             parts.push(part);

@@ -1,7 +1,7 @@
 //! Sends copies of partitions that leave, one after the other, while the core works with them.
 //!
-//! In: partitions with what the stage keeps beside its tables. Out: their parts in the stream of moves; which were sent.
-//! Invariant: nothing is written to the store.
+//! In: partitions with what the stage keeps beside its tables. Out: their parts in the stream of
+//! moves; which were sent. Invariant: nothing is written to the store.
 
 use super::desk::Desk;
 use super::parts_stream::PartsStream;
@@ -53,14 +53,19 @@ impl Sending {
         let (tell, done) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             while let Some(to_send) = queue.recv().await {
-                let (partition, version) = (to_send.partition, to_send.version);
+                let partition = to_send.partition;
+                let version = to_send.version;
                 match send(&desk.stream, to_send).await {
                     Ok(sent) => _ = tell.send((partition, sent)),
                     Err(error) => desk.keeps(partition, version, &error).await,
                 }
             }
         });
-        Sending { to_send, done, task }
+        Sending {
+            to_send,
+            done,
+            task,
+        }
     }
 
     pub(super) fn send(&self, to_send: ToSend) {
@@ -81,24 +86,47 @@ impl Drop for Sending {
 }
 
 async fn send(stream: &PartsStream, to_send: ToSend) -> anyhow::Result<Sent> {
-    let ToSend { rows, partition, version, copy, copied } = to_send;
+    let ToSend {
+        rows,
+        partition,
+        version,
+        copy,
+        copied,
+    } = to_send;
     stream.purge_all(partition).await?;
-    let (began, (full, mut parts)) = (Instant::now(), mpsc::channel(PARTS_AT_ONCE));
+    let began = Instant::now();
+    let (full, mut parts) = mpsc::channel(PARTS_AT_ONCE);
     let reading_stream = stream.clone();
     let reading = tokio::task::spawn_blocking(move || {
         let loading = Loading::new(reading_stream.bill(partition, version), copy);
         read(&reading_stream, &rows, copied, partition, loading, &full)
     });
-    let (mut some, mut bytes) = (Vec::with_capacity(PARTS_AT_ONCE), 0);
+    let mut some = Vec::with_capacity(PARTS_AT_ONCE);
+    let mut bytes = 0;
     while parts.recv_many(&mut some, PARTS_AT_ONCE).await > 0 {
-        bytes += some.iter().map(|part: &Bytes| part.len() as u64).sum::<u64>();
-        stream.publish(partition, version, std::mem::take(&mut some)).await?;
+        bytes += some
+            .iter()
+            .map(|part: &Bytes| part.len() as u64)
+            .sum::<u64>();
+        stream
+            .publish(partition, version, std::mem::take(&mut some))
+            .await?;
     }
-    let (loading, worked) = reading.await.context("a partition's rows cannot be read")??;
-    Ok(Sent { version, copy, loading, bytes, took: began.elapsed(), worked })
+    let (loading, worked) = reading
+        .await
+        .context("a partition's rows cannot be read")??;
+    Ok(Sent {
+        version,
+        copy,
+        loading,
+        bytes,
+        took: began.elapsed(),
+        worked,
+    })
 }
 
-/// Reads a partition into parts, as fast as they are taken, with rests in between. Gives how long it worked.
+/// Reads a partition into parts, as fast as they are taken, with rests in between. Gives how long
+/// it worked.
 fn read(
     stream: &PartsStream,
     rows: &Rows,
@@ -107,16 +135,22 @@ fn read(
     mut loading: Loading,
     full: &mpsc::Sender<Bytes>,
 ) -> Result<(Loading, Duration), StoreError> {
-    let (mut working_since, mut worked) = (Work::begin(), Duration::ZERO);
-    let copied = copied.as_mut().map(|(name, copied)| (*name, copied.as_mut()));
+    let mut working_since = Work::begin();
+    let mut worked = Duration::ZERO;
+    let copied = copied
+        .as_mut()
+        .map(|(name, copied)| (*name, copied.as_mut()));
     rows.copy(copied, partition, &mut loading, &mut |part| {
         let work = working_since.done();
         worked += work;
         std::thread::sleep(stream.rest(work));
-        // Nobody takes parts any more when the life ends, or a send has failed: that is then the error.
+        // Nobody takes parts any more when the life ends, or a send has failed: that is then the
+        // error.
         let sent = full.blocking_send(part);
         working_since = Work::begin();
-        sent.map_err(|_| StoreError::Unusable("nobody takes the parts of a partition any more".into()))
+        sent.map_err(|_| {
+            StoreError::Unusable("nobody takes the parts of a partition any more".into())
+        })
     })?;
     Ok((loading, worked))
 }

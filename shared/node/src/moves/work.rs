@@ -1,7 +1,8 @@
 //! Processor time that copying takes, on one thread: what `moves.cpu_share` bounds.
 //!
-//! In: the beginning of some work. Out: how long the thread has worked since then. Time in which the thread waits, for the
-//! disk or for the processor, is no work: a busy machine does not make copying rest longer.
+//! In: the beginning of some work. Out: how long the thread has worked since then. Time in which
+//! the thread waits, for the disk or for the processor, is no work: a busy machine does not make
+//! copying rest longer.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -38,7 +39,11 @@ mod tests {
         assert!(work.done() < Duration::from_millis(25), "{:?}", work.done());
         let began = Instant::now();
         while work.done() < Duration::from_millis(5) {
-            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", work.done());
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "{:?}",
+                work.done()
+            );
         }
     }
 }

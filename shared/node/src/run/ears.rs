@@ -10,7 +10,8 @@ use std::task::{Context as PollContext, Poll};
 pub(super) struct Ears {
     pub(super) control: ControlRequests,
     pub(super) inputs: Inputs,
-    /// Came while the process stood still, until the lease was over: it waits for the lease to be held again.
+    /// Came while the process stood still, until the lease was over: it waits for the lease to be
+    /// held again.
     pub(super) late: Option<Heard>,
 }
 
@@ -25,7 +26,8 @@ pub(super) struct Inputs {
 type ControlRequests = futures::stream::Select<async_nats::Subscriber, async_nats::Subscriber>;
 
 impl Ears {
-    /// Begins to listen: to who controls the process first. Gives the streams that were opened as well.
+    /// Begins to listen: to who controls the process first. Gives the streams that were opened as
+    /// well.
     ///
     /// # Errors
     /// The broker does not answer, or lacks a stream.
@@ -33,19 +35,41 @@ impl Ears {
         let control = control_requests(process).await?;
         let soft = process.inputs().soft(process.stage.sources).await?;
         let (streams, opened) = process.inputs().streams(process.stage.sources).await?;
-        let inputs = Inputs { soft, streams, streams_first: false };
-        Ok((Ears { control, inputs, late: None }, opened))
+        let inputs = Inputs {
+            soft,
+            streams,
+            streams_first: false,
+        };
+        Ok((
+            Ears {
+                control,
+                inputs,
+                late: None,
+            },
+            opened,
+        ))
     }
 }
 
 impl Inputs {
-    /// Listens to soft messages and to streams in turn, so that however many come of the ones the others are heard, too.
-    pub(super) fn poll(&mut self, context: &mut PollContext<'_>, takes_stream: bool) -> Poll<Heard> {
+    /// Listens to soft messages and to streams in turn, so that however many come of the ones the
+    /// others are heard, too.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut PollContext<'_>,
+        takes_stream: bool,
+    ) -> Poll<Heard> {
         for of_streams in [self.streams_first, !self.streams_first] {
             let heard = match of_streams {
                 true if !takes_stream => continue,
-                true => self.streams.poll_next_unpin(context).map(|message| message.map(Heard::Message)),
-                false => self.soft.poll_next_unpin(context).map(|message| message.map(Heard::Soft)),
+                true => self
+                    .streams
+                    .poll_next_unpin(context)
+                    .map(|message| message.map(Heard::Message)),
+                false => self
+                    .soft
+                    .poll_next_unpin(context)
+                    .map(|message| message.map(Heard::Soft)),
             };
             if let Poll::Ready(Some(heard)) = heard {
                 self.streams_first = !of_streams;
@@ -57,7 +81,9 @@ impl Inputs {
 }
 
 async fn control_requests(process: &Process) -> anyhow::Result<ControlRequests> {
-    let Bus { client, subjects, .. } = &process.context.bus;
+    let Bus {
+        client, subjects, ..
+    } = &process.context.bus;
     let name = format!("{}.{}", process.stage.name, process.context.instance);
     let one = client.subscribe(subjects.control(&name)).await?;
     let all = client.subscribe(subjects.control("all")).await?;

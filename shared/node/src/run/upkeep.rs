@@ -1,5 +1,5 @@
-//! What is due now and then: waking the core, publishing again, health, old inputs, positions, and streams that a broker
-//! came back without.
+//! What is due now and then: waking the core, publishing again, health, old inputs, positions, and
+//! streams that a broker came back without.
 
 use super::{Loop, SoftInputs, StreamInputs, TAKES_PART_EVERY, UPKEEP};
 use crate::any_core::Signal;
@@ -19,15 +19,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Rows of partitions that are others' which one upkeep removes: a few milliseconds.
 const ROWS_AT_ONCE: usize = 2000;
 
-/// How long after its start a process counts again the instances that take what it publishes into lanes. Then it waits as
-/// long as it has been there, and this long at last: a pipeline's processes start within seconds of each other.
+/// How long after its start a process counts again the instances that take what it publishes into
+/// lanes. Then it waits as long as it has been there, and this long at last: a pipeline's processes
+/// start within seconds of each other.
 const TAKERS_AFTER: Duration = Duration::from_millis(500);
 const TAKERS_EVERY: Duration = Duration::from_secs(10);
 /// How long the broker may take to say so.
 const TAKERS_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Loop {
-    /// Does what is due: wakes the core, publishes again, upkeep. Returns new inputs when the old ones are gone.
+    /// Does what is due: wakes the core, publishes again, upkeep. Returns new inputs when the old
+    /// ones are gone.
     pub(super) async fn look_after(
         &mut self,
         wake: Option<Timestamp>,
@@ -58,24 +60,41 @@ impl Loop {
         bus.connections() != self.connections && bus.is_connected()
     }
 
-    /// Health, old inputs, stored outputs, positions, streams; new inputs when the broker lost streams in its memory.
+    /// Health, old inputs, stored outputs, positions, streams; new inputs when the broker lost
+    /// streams in its memory.
     async fn upkeep(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
         self.settlement.upkeep(self.now());
         self.carry_out().await?;
         self.trim_positions().await;
-        if !self.process.stage.is_required && self.takes_part_at <= Instant::now() && !self.is_reconnected() {
+        if !self.process.stage.is_required
+            && self.takes_part_at <= Instant::now()
+            && !self.is_reconnected()
+        {
             self.takes_part_at = Instant::now() + TAKES_PART_EVERY;
             self.process.takes_part().await?;
         }
-        let new_inputs = if self.is_reconnected() { self.try_to_come_back().await? } else { None };
+        let new_inputs = if self.is_reconnected() {
+            self.try_to_come_back().await?
+        } else {
+            None
+        };
         if self.settlement.wants_look() {
             self.lookout.hurry();
         }
         let looks = self.lookout.glance(|| self.settlement.expected()).await?;
         self.settlement.look(&looks)?;
         if !self.is_reconnected() {
-            let Loop { parked, core, process, .. } = self;
-            parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
+            let Loop {
+                parked,
+                core,
+                process,
+                ..
+            } = self;
+            parked
+                .put_back(&process.context.bus, &process.stage, |edge, payload| {
+                    core.reads(edge, payload)
+                })
+                .await;
         }
         self.see_incoming();
         self.count_takers().await;
@@ -90,16 +109,28 @@ impl Loop {
         Ok(new_inputs)
     }
 
-    /// Counts now and then who takes what the process publishes into lanes. A count that is out of date costs something, and
-    /// changes nothing of what comes of the messages.
+    /// Counts now and then who takes what the process publishes into lanes. A count that is out of
+    /// date costs something, and changes nothing of what comes of the messages.
     async fn count_takers(&mut self) {
-        let Some(taker) = self.process.lane_taker().filter(|_| self.takers_at <= Instant::now()) else { return };
+        let Some(taker) = self
+            .process
+            .lane_taker()
+            .filter(|_| self.takers_at <= Instant::now())
+        else {
+            return;
+        };
         self.takers_at = Instant::now() + self.origin.elapsed().clamp(TAKERS_AFTER, TAKERS_EVERY);
         let counting = instances(&self.process.context.buckets.leases, taker.name());
         match tokio::time::timeout(TAKERS_TIMEOUT, counting).await {
             Ok(Ok(instances)) => self.settlement.lanes_are_shared_by(instances),
-            Ok(Err(error)) => tracing::debug!("the instances of {} cannot be counted: {error:#}", taker.name()),
-            Err(_) => tracing::debug!("the broker does not say how many instances {} has", taker.name()),
+            Ok(Err(error)) => tracing::debug!(
+                "the instances of {} cannot be counted: {error:#}",
+                taker.name()
+            ),
+            Err(_) => tracing::debug!(
+                "the broker does not say how many instances {} has",
+                taker.name()
+            ),
         }
     }
 
@@ -107,9 +138,17 @@ impl Loop {
     fn see_incoming(&mut self) {
         let now = self.now();
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
-            self.settlement.is_now(now, i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX));
+            self.settlement.is_now(
+                now,
+                i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX),
+            );
         }
-        let Process { stage, context, owners, .. } = &self.process;
+        let Process {
+            stage,
+            context,
+            owners,
+            ..
+        } = &self.process;
         let own = StageName::from_name(stage.name).filter(|own| own.row().has_state);
         let tables = owners.tables.borrow();
         if let Some(table) = own.and_then(|own| tables.get(&own)) {
@@ -117,18 +156,39 @@ impl Loop {
         }
     }
 
-    /// Tells the core who has the partitions of its stage, and of those that it asks; does what can be done of the moves of
-    /// the instance's partitions while it works, and finds out whether it is to have others.
+    /// Tells the core who has the partitions of its stage, and of those that it asks; does what can
+    /// be done of the moves of the instance's partitions while it works, and finds out whether it
+    /// is to have others.
     fn hear_of_owners(&mut self) -> anyhow::Result<()> {
-        let Loop { process, core, reassigned, ready_since, is_told_to_end, origin, ahead, .. } = self;
+        let Loop {
+            process,
+            core,
+            reassigned,
+            ready_since,
+            is_told_to_end,
+            origin,
+            ahead,
+            ..
+        } = self;
         let own = StageName::from_name(process.stage.name);
         if process.owners.tables.has_changed().unwrap_or(false) {
             let tables = process.owners.tables.borrow_and_update();
-            tables.iter().for_each(|(stage, table)| core.owners(*stage, &table.owners));
+            tables
+                .iter()
+                .for_each(|(stage, table)| core.owners(*stage, &table.owners));
         }
-        let Context { instance, partitions, owners: known, .. } = &process.context;
-        let (Some(own), Some(ahead), tables) = (own, ahead, process.owners.tables.borrow()) else { return Ok(()) };
-        let (Some(OwnersTable { owners, revision }), Some(begun_with)) = (tables.get(&own), known.get(&own)) else {
+        let Context {
+            instance,
+            partitions,
+            owners: known,
+            ..
+        } = &process.context;
+        let (Some(own), Some(ahead), tables) = (own, ahead, process.owners.tables.borrow()) else {
+            return Ok(());
+        };
+        let (Some(OwnersTable { owners, revision }), Some(begun_with)) =
+            (tables.get(&own), known.get(&own))
+        else {
             return Ok(());
         };
         // What this life began with may be newer than what was seen last.
@@ -139,22 +199,36 @@ impl Loop {
         if !given_up.is_empty() {
             process.removal = Removal::default();
         }
-        process.left_over.retain(|partition| !ahead.comes(*partition));
-        process.left_over.extend(given_up.into_iter().filter(|partition| !ahead.comes(*partition)));
-        if is_to_have_others(origin.elapsed(), owners, *instance, partitions, &ahead.ready(), ready_since) {
+        process
+            .left_over
+            .retain(|partition| !ahead.comes(*partition));
+        process.left_over.extend(
+            given_up
+                .into_iter()
+                .filter(|partition| !ahead.comes(*partition)),
+        );
+        if is_to_have_others(
+            origin.elapsed(),
+            owners,
+            *instance,
+            partitions,
+            &ahead.ready(),
+            ready_since,
+        ) {
             *reassigned = Some(Instant::now());
         }
         Ok(())
     }
 
-    /// Tells a new core what operators have asked of the crawl, before it gives out anything. They are read after the process
-    /// has begun to listen: who asks it from now on is heard.
+    /// Tells a new core what operators have asked of the crawl, before it gives out anything. They
+    /// are read after the process has begun to listen: who asks it from now on is heard.
     pub(super) async fn begin_with_orders(&mut self) -> anyhow::Result<()> {
         let given = self.process.orders.read().await?;
         self.heed(given)
     }
 
-    /// Tells the core what operators have asked of the crawl since. It has acted by it when the process says that it heeds it.
+    /// Tells the core what operators have asked of the crawl since. It has acted by it when the
+    /// process says that it heeds it.
     async fn hear_of_orders(&mut self) -> anyhow::Result<()> {
         let is_ending = self.reassigned.is_some() || self.is_told_to_end;
         if self.process.orders.has_others() && self.settlement.may_step(self.now()) && !is_ending {
@@ -165,74 +239,140 @@ impl Loop {
         Ok(())
     }
 
-    /// Has the core heed orders. When it cannot go by what is set, its life ends, and the next one does.
+    /// Has the core heed orders. When it cannot go by what is set, its life ends, and the next one
+    /// does.
     fn heed(&mut self, OrdersGiven { orders, revision }: OrdersGiven) -> anyhow::Result<()> {
         self.core.orders(&orders);
         let is_held = orders.hold.is_some();
         match self.process.set(&orders.set) {
-            Ok(true) if !self.core.configure(&self.process.context.pipeline) => self.reassigned = Some(Instant::now()),
+            Ok(true) if !self.core.configure(&self.process.context.pipeline) => {
+                self.reassigned = Some(Instant::now())
+            }
             Ok(_) => self.process.orders.heeds(revision, is_held),
             Err(error) if self.saying.is_due(Instant::now()) => {
-                tracing::error!("what `rhumb set` has set cannot be used here, all goes on as before: {error:#}");
+                tracing::error!(
+                    "what `rhumb set` has set cannot be used here, all goes on as before: {error:#}"
+                );
             }
             Err(_) => {}
         }
         Ok(())
     }
 
-    /// Has a partition split that has grown too large, and says in the table of owners when all that belongs to one that was
-    /// split has come.
+    /// Has a partition split that has grown too large, and says in the table of owners when all
+    /// that belongs to one that was split has come.
     async fn see_to_splits(&mut self) -> anyhow::Result<()> {
-        let Loop { process, core, reassigned, .. } = self;
-        let Some(own) = StageName::from_name(process.stage.name) else { return Ok(()) };
-        let Context { instance, buckets, bus, .. } = &process.context;
+        let Loop {
+            process,
+            core,
+            reassigned,
+            ..
+        } = self;
+        let Some(own) = StageName::from_name(process.stage.name) else {
+            return Ok(());
+        };
+        let Context {
+            instance,
+            buckets,
+            bus,
+            ..
+        } = &process.context;
         if process.ownership.is_none() || reassigned.is_some() || !bus.is_connected() {
             return Ok(());
         }
         let (late, is_splitting) = {
             let tables = process.owners.tables.borrow();
-            let late = tables.get(&own).map(|table| table.owners.late(*instance)).unwrap_or_default();
-            (late, tables.values().any(|table| table.owners.splitting() > 0))
+            let late = tables
+                .get(&own)
+                .map(|table| table.owners.late(*instance))
+                .unwrap_or_default();
+            (
+                late,
+                tables.values().any(|table| table.owners.splitting() > 0),
+            )
         };
-        for partition in late.into_iter().filter(|&partition| core.has_all(partition)) {
+        for partition in late
+            .into_iter()
+            .filter(|&partition| core.has_all(partition))
+        {
             // When the broker does not answer, it is said in a later look.
-            if let Err(error) = buckets.owners.change(own.name(), |owners| owners.finish(partition)).await {
-                tracing::debug!(partition, "it cannot be said that a split is over: {error:#}");
+            if let Err(error) = buckets
+                .owners
+                .change(own.name(), |owners| owners.finish(partition))
+                .await
+            {
+                tracing::debug!(
+                    partition,
+                    "it cannot be said that a split is over: {error:#}"
+                );
             }
         }
         // A look at what has grown too large takes time: one is enough.
         let overfull = if is_splitting { None } else { core.overfull()? };
         if let Some(partition) = overfull {
-            let (stage, leader) = (own.name(), LEADER.name());
+            let stage = own.name();
+            let leader = LEADER.name();
             let mut is_split = false;
             let split = |owners: &mut Owners| {
                 is_split = owners.split(partition).is_ok();
                 is_split
             };
             match buckets.owners.change(leader, split).await {
-                Ok(_) if is_split => tracing::info!(stage, partition, "has a partition split that has grown too large"),
-                Ok(_) => tracing::debug!(stage, partition, "a partition that is too large cannot be split now"),
-                Err(error) => tracing::debug!(stage, partition, "a partition cannot be split now: {error:#}"),
+                Ok(_) if is_split => tracing::info!(
+                    stage,
+                    partition,
+                    "has a partition split that has grown too large"
+                ),
+                Ok(_) => tracing::debug!(
+                    stage,
+                    partition,
+                    "a partition that is too large cannot be split now"
+                ),
+                Err(error) => tracing::debug!(
+                    stage,
+                    partition,
+                    "a partition cannot be split now: {error:#}"
+                ),
             }
         }
         Ok(())
     }
 
-    /// Notes now and then what the partitions have done, and says in the table of owners what they weigh, if that is news.
+    /// Notes now and then what the partitions have done, and says in the table of owners what they
+    /// weigh, if that is news.
     async fn weigh_partitions(&mut self) {
         let now = self.now();
-        let Loop { process, core, rates, reassigned, .. } = self;
-        let (Some(own), true) = (StageName::from_name(process.stage.name), rates.are_due(now)) else { return };
+        let Loop {
+            process,
+            core,
+            rates,
+            reassigned,
+            ..
+        } = self;
+        let (Some(own), true) = (StageName::from_name(process.stage.name), rates.are_due(now))
+        else {
+            return;
+        };
         let figures = core.figures();
         rates.note(now, &figures);
-        let Context { instance, buckets, bus, .. } = &process.context;
+        let Context {
+            instance,
+            buckets,
+            bus,
+            ..
+        } = &process.context;
         let is_free = process.ownership.is_some() && reassigned.is_none() && bus.is_connected();
         if !is_free || figures.is_empty() {
             return;
         }
         let urls: Vec<(u16, u64)> = figures.iter().map(|of| (of.partition, of.urls)).collect();
         let weigh = |owners: &mut Owners| owners.weigh(*instance, &urls);
-        let is_news = process.owners.tables.borrow().get(&own).is_some_and(|table| weigh(&mut table.owners.clone()));
+        let is_news = process
+            .owners
+            .tables
+            .borrow()
+            .get(&own)
+            .is_some_and(|table| weigh(&mut table.owners.clone()));
         if is_news && let Err(error) = buckets.owners.change(own.name(), weigh).await {
             tracing::debug!("it cannot be said what the partitions weigh: {error:#}");
         }
@@ -241,8 +381,15 @@ impl Loop {
     /// Removes some of the rows that are left of partitions that are others'.
     fn remove_left_over(&mut self) -> anyhow::Result<()> {
         let now = self.now();
-        let Process { left_over, removal, rows, .. } = &mut self.process;
-        let (Some(&partition), Some(rows)) = (left_over.last(), rows) else { return Ok(()) };
+        let Process {
+            left_over,
+            removal,
+            rows,
+            ..
+        } = &mut self.process;
+        let (Some(&partition), Some(rows)) = (left_over.last(), rows) else {
+            return Ok(());
+        };
         if !self.settlement.may_step(now) {
             return Ok(());
         }
@@ -267,22 +414,30 @@ impl Loop {
             let stream = bus.subjects.stream(edge.name());
             let consumer = bus
                 .jetstream
-                .get_consumer_from_stream::<async_nats::jetstream::consumer::pull::Config, _, _>(name, stream)
+                .get_consumer_from_stream::<async_nats::jetstream::consumer::pull::Config, _, _>(
+                    name, stream,
+                )
                 .await;
             if let Ok(consumer) = consumer {
-                self.settlement.acked_up_to((edge, partition), consumer.cached_info().ack_floor.stream_sequence);
+                self.settlement.acked_up_to(
+                    (edge, partition),
+                    consumer.cached_info().ack_floor.stream_sequence,
+                );
             }
         }
     }
 
-    /// Comes back after a reconnect, or tries again in the next upkeep: a broker that has just started may not answer yet.
+    /// Comes back after a reconnect, or tries again in the next upkeep: a broker that has just
+    /// started may not answer yet.
     async fn try_to_come_back(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
         // It could not be told of others meanwhile.
         self.process.orders.look();
         match self.come_back().await {
             Err(error) if !is_final(&error) => {
                 if self.saying.is_due(Instant::now()) {
-                    tracing::warn!("the broker is back, and does not let this process go on yet: {error:#}");
+                    tracing::warn!(
+                        "the broker is back, and does not let this process go on yet: {error:#}"
+                    );
                 }
                 Ok(None)
             }
@@ -293,18 +448,35 @@ impl Loop {
         }
     }
 
-    /// After a reconnect: the broker must hold what it held; then all that is on its way is published again. Streams that
-    /// it kept in memory may have gone with it: they are waited for, and read from their beginning.
+    /// After a reconnect: the broker must hold what it held; then all that is on its way is
+    /// published again. Streams that it kept in memory may have gone with it: they are waited for,
+    /// and read from their beginning.
     async fn come_back(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
         let connections = self.process.context.bus.connections();
         // First whose crawl it holds: nothing is made at a broker that came back empty.
         self.lookout.look(&[]).await?;
-        let Context { bus, pipeline, buckets, identity, .. } = &self.process.context;
+        let Context {
+            bus,
+            pipeline,
+            buckets,
+            identity,
+            ..
+        } = &self.process.context;
         if let Some(what) = missing(bus, pipeline, &buckets.register, identity).await? {
-            anyhow::bail!("{what} went with the broker's memory; the `rhumb` that runs the crawl makes it again");
+            anyhow::bail!(
+                "{what} went with the broker's memory; the `rhumb` that runs the crawl makes it \
+                 again"
+            );
         }
         if !self.process.stage.edges.is_empty() {
-            make_further_streams(bus, pipeline, self.process.stage.edges, &buckets.register, identity).await?;
+            make_further_streams(
+                bus,
+                pipeline,
+                self.process.stage.edges,
+                &buckets.register,
+                identity,
+            )
+            .await?;
         }
         if let Some(reopened) = self.reopen_lost_streams().await? {
             self.reopened = Some(reopened);
@@ -324,13 +496,18 @@ impl Loop {
         let Context { bus, .. } = &self.process.context;
         let mut lost = false;
         for source in self.process.stage.sources {
-            let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
+            let (Source::Shared(edge) | Source::Owned(edge)) = *source else {
+                continue;
+            };
             let info = stream_info(bus, &bus.subjects.stream(edge.name())).await?;
             lost |= match info {
                 None => true,
                 Some(info) => {
-                    let created = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
-                    self.settlement.stream_of(edge).is_some_and(|before| before != created)
+                    let created =
+                        i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+                    self.settlement
+                        .stream_of(edge)
+                        .is_some_and(|before| before != created)
                         || self.process.inputs().are_forgotten(*source, edge).await?
                 }
             };
@@ -338,9 +515,20 @@ impl Loop {
         if !lost {
             return Ok(None);
         }
-        tracing::warn!("the broker came back without consumers, or without streams in its memory; they are made anew");
-        let (streams, opened) = self.process.inputs().streams(self.process.stage.sources).await?;
-        let soft = self.process.inputs().soft(self.process.stage.sources).await?;
+        tracing::warn!(
+            "the broker came back without consumers, or without streams in its memory; they are \
+             made anew"
+        );
+        let (streams, opened) = self
+            .process
+            .inputs()
+            .streams(self.process.stage.sources)
+            .await?;
+        let soft = self
+            .process
+            .inputs()
+            .soft(self.process.stage.sources)
+            .await?;
         self.adopt(&opened)?;
         Ok(Some((streams, soft)))
     }

@@ -1,7 +1,8 @@
 //! Rows that changed since the copies of their partitions began.
 //!
-//! In: commits. Out: for each partition that is being copied, the keys that they wrote or removed. Invariant: a row that
-//! differs from what a copy read of it is among them, however the copy was read.
+//! In: commits. Out: for each partition that is being copied, the keys that they wrote or removed.
+//! Invariant: a row that differs from what a copy read of it is among them, however the copy was
+//! read.
 
 use super::rows::Rows;
 use crate::store::{Changes, Table};

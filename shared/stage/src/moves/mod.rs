@@ -1,12 +1,13 @@
-//! Partitions in parts: what a partition of a stage with state is made of, so that it can get to another instance.
+//! Partitions in parts: what a partition of a stage with state is made of, so that it can get to
+//! another instance.
 //!
 //! - [`Rows`]: which rows are a partition's;
 //! - [`Part`]: rows in messages, each with a checksum and what it is part of;
 //! - [`Changed`]: which rows changed since a copy began;
 //! - [`steps`]: what is read, and what each commit holds.
 //!
-//! In: the store of an instance. Out: parts, and changes of a store. Nothing here knows a broker: who sends the parts, and
-//! when, is the node's.
+//! In: the store of an instance. Out: parts, and changes of a store. Nothing here knows a broker:
+//! who sends the parts, and when, is the node's.
 
 mod changed;
 mod parts;

@@ -1,7 +1,8 @@
 //! The steps of a move, without a broker: what is read, and what each commit holds.
 //!
-//! In: the rows of an instance, what the stage keeps beside them, parts that came. Out: parts, and commits in the order in
-//! which they are made. A process takes these steps with a real broker, the simulation with one in memory.
+//! In: the rows of an instance, what the stage keeps beside them, parts that came. Out: parts, and
+//! commits in the order in which they are made. A process takes these steps with a real broker, the
+//! simulation with one in memory.
 
 use super::parts::{Bill, Follows, Loading, Unfit};
 use super::rows::{Removal, Rows};
@@ -17,12 +18,14 @@ const TAKING: &str = "taking ";
 /// The value of a block of keys that came later than the copy began.
 const LATER: &[u8] = b"later";
 
-/// The keys of the last serial numbers of partitions whose rows were halved begin with this; the partition follows.
+/// The keys of the last serial numbers of partitions whose rows were halved begin with this; the
+/// partition follows.
 const HALVED: &str = "halved ";
 
 /// The steps of the moves and splits of an instance.
 impl Rows {
-    /// Before the first move: each partition has its own position from then on. None when that is so.
+    /// Before the first move: each partition has its own position from then on. None when that is
+    /// so.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -41,7 +44,9 @@ impl Rows {
     /// The store cannot be read.
     pub fn is_halved(&self, partition: u16) -> Result<Option<u64>, StoreError> {
         let last = self.store.get(LOOP, halved(partition).as_bytes())?;
-        Ok(last.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes))
+        Ok(last
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u64::from_le_bytes))
     }
 
     /// The commit that halves the rows of a partition that was split, and its last serial number.
@@ -63,8 +68,8 @@ impl Rows {
         Ok((changes, last))
     }
 
-    /// Reads a partition into parts while the core works on; `full` takes each. `copied`: what the stage keeps beside its
-    /// tables, with its name.
+    /// Reads a partition into parts while the core works on; `full` takes each. `copied`: what the
+    /// stage keeps beside its tables, with its name.
     ///
     /// # Errors
     /// It cannot be read, or `full` has failed.
@@ -76,10 +81,16 @@ impl Rows {
         full: &mut dyn FnMut(Bytes) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.visit(partition, &mut |table, key, value| {
-            loading.push(table, key, Some(value)).map_or(Ok(()), &mut *full)
+            loading
+                .push(table, key, Some(value))
+                .map_or(Ok(()), &mut *full)
         })?;
         if let Some((name, copied)) = copied {
-            copied.visit(&mut |block| loading.push(name, block, Some(b"")).map_or(Ok(()), &mut *full))?;
+            copied.visit(&mut |block| {
+                loading
+                    .push(name, block, Some(b""))
+                    .map_or(Ok(()), &mut *full)
+            })?;
         }
         full(loading.close(Follows::Changes))
     }
@@ -137,9 +148,9 @@ impl Rows {
         let part = bill.check(copy, number, part)?;
         let mut changes = Changes::default();
         part.visit(|table, key, value| match &mut importing {
-            Some((name, importing)) if *name == table => {
-                importing.take(key, value == Some(LATER)).map_err(|error| error.to_string())
-            }
+            Some((name, importing)) if *name == table => importing
+                .take(key, value == Some(LATER))
+                .map_err(|error| error.to_string()),
             _ => self.apply(&mut changes, partition, (table, key, value)),
         })?;
         Ok((changes, part.copy, part.follows))
@@ -161,7 +172,11 @@ pub fn whole(
         beside.import(importing)?;
         beside.stage(&mut changes)?;
     }
-    changes.put(LOOP, taking(partition), [version.to_le_bytes(), copy.to_le_bytes()].as_flattened());
+    changes.put(
+        LOOP,
+        taking(partition),
+        [version.to_le_bytes(), copy.to_le_bytes()].as_flattened(),
+    );
     Ok(changes)
 }
 
@@ -172,7 +187,8 @@ pub fn taken(partition: u16) -> Changes {
     changes
 }
 
-/// The partitions of others of which the store still has rows, but for those that are on their way to the instance.
+/// The partitions of others of which the store still has rows, but for those that are on their way
+/// to the instance.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -180,7 +196,14 @@ pub fn left_over(rows: &Rows, owners: &Owners, instance: u16) -> Result<Vec<u16>
     let mut left_over = Vec::new();
     for (partition, of) in owners.all() {
         let is_others = of.owner != instance && !of.comes_to(instance);
-        if is_others && rows.remove(&mut Changes::default(), partition, &mut Removal::default(), 1)? > 0 {
+        if is_others
+            && rows.remove(
+                &mut Changes::default(),
+                partition,
+                &mut Removal::default(),
+                1,
+            )? > 0
+        {
             left_over.push(partition);
         }
     }

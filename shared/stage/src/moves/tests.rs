@@ -11,13 +11,24 @@ use rhumb_wire::message::Edge;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const TABLES: [(Table, Keyed); 3] =
-    [("urls", Keyed::ByHash), ("meta", Keyed::ByPartition), ("domains", Keyed::OfInstance)];
+const TABLES: [(Table, Keyed); 3] = [
+    ("urls", Keyed::ByHash),
+    ("meta", Keyed::ByPartition),
+    ("domains", Keyed::OfInstance),
+];
 const COPY: u64 = 9;
 
 fn rows(store: &Arc<MemoryStore>) -> Rows {
-    let (store, tables, edges) = (store.clone(), TABLES.to_vec(), vec![Edge::UrlsSplit]);
-    Rows { store, tables, edges, directory: Directory::new(4), halve: |_, _, _| Ok(0) }
+    let store = store.clone();
+    let tables = TABLES.to_vec();
+    let edges = vec![Edge::UrlsSplit];
+    Rows {
+        store,
+        tables,
+        edges,
+        directory: Directory::new(4),
+        halve: |_, _, _| Ok(0),
+    }
 }
 
 /// Keys of a stage beside its tables: numbers, of which none goes.
@@ -64,7 +75,11 @@ impl Beside for Numbers {
     }
 
     fn take_later(&mut self, _: u16, visit: &mut VisitBlock<'_>) -> Result<(), StoreError> {
-        self.later.take().unwrap_or_default().chunks(2).try_for_each(visit)
+        self.later
+            .take()
+            .unwrap_or_default()
+            .chunks(2)
+            .try_for_each(visit)
     }
 
     fn importer(&mut self, _: u16) -> Result<Box<dyn Importing>, StoreError> {
@@ -73,7 +88,13 @@ impl Beside for Numbers {
 
     fn import(&mut self, importing: Box<dyn Importing>) -> Result<(), StoreError> {
         let importing: Box<dyn std::any::Any> = importing;
-        self.known = importing.downcast::<Block>().unwrap().0.iter().copied().collect();
+        self.known = importing
+            .downcast::<Block>()
+            .unwrap()
+            .0
+            .iter()
+            .copied()
+            .collect();
         Ok(())
     }
 
@@ -134,11 +155,20 @@ fn all(rows: &Rows) -> Vec<(String, Vec<u8>, Vec<u8>)> {
 
 /// Takes all parts in.
 fn take(rows: &Rows, parts: &[Bytes]) -> (Numbers, Vec<Follows>) {
-    let (mut numbers, mut copy, mut follow) = (Numbers::default(), None, Vec::new());
+    let mut numbers = Numbers::default();
+    let mut copy = None;
+    let mut follow = Vec::new();
     let mut importing = numbers.importer(1).unwrap();
     for (number, part) in (0..).zip(parts) {
         let bill = Bill::new("a", "dedup", 1, 3);
-        let taken = rows.of_part(Some(("numbers", importing.as_mut())), 1, (&bill, copy, number), part).unwrap();
+        let taken = rows
+            .of_part(
+                Some(("numbers", importing.as_mut())),
+                1,
+                (&bill, copy, number),
+                part,
+            )
+            .unwrap();
         rows.store.commit(&taken.0).unwrap();
         copy = Some(taken.1);
         follow.push(taken.2);
@@ -151,8 +181,8 @@ fn take(rows: &Rows, parts: &[Bytes]) -> (Numbers, Vec<Follows>) {
 }
 
 proptest! {
-    /// Goal: the receiver has what the owner had in the end, whatever the owner wrote between the beginning of the copy, the
-    /// reading of it, and the end.
+    /// Goal: the receiver has what the owner had in the end, whatever the owner wrote between the
+    /// beginning of the copy, the reading of it, and the end.
     #[test]
     fn a_copy_and_what_changed_are_all_there_is(
         before in prop::collection::vec((any::<u8>(), 0u8..3), 0..40),
@@ -189,7 +219,11 @@ proptest! {
 
 #[test]
 fn what_is_not_watched_is_not_noted() {
-    let mut owner = Owner { rows: rows(&Arc::default()), changed: Changed::default(), numbers: Numbers::default() };
+    let mut owner = Owner {
+        rows: rows(&Arc::default()),
+        changed: Changed::default(),
+        numbers: Numbers::default(),
+    };
     owner.commit((1, 1));
     owner.changed.watch(1);
     assert!(owner.changed.take(1).is_empty());

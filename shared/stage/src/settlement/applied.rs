@@ -1,7 +1,8 @@
 //! A set of numbers that grows mostly in order: a low-water mark and what lies above it.
 //!
-//! Positions in streams and serial numbers of URLs are such sets. All numbers up to the mark are in the set;
-//! above it, ranges. While numbers come in order the set is one mark; each one missing costs a range.
+//! Positions in streams and serial numbers of URLs are such sets. All numbers up to the mark are in
+//! the set; above it, ranges. While numbers come in order the set is one mark; each one missing
+//! costs a range.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,12 @@ pub struct Applied {
 impl Applied {
     /// Says whether a number is in the set.
     pub fn contains(&self, number: u64) -> bool {
-        number <= self.low || self.above.range(..=number).next_back().is_some_and(|(_, &last)| number <= last)
+        number <= self.low
+            || self
+                .above
+                .range(..=number)
+                .next_back()
+                .is_some_and(|(_, &last)| number <= last)
     }
 
     /// Adds a number; false when it was there already.
@@ -68,13 +74,20 @@ impl Applied {
 
     /// The largest number in the set; 0 when there is none.
     pub fn highest(&self) -> u64 {
-        self.above.last_key_value().map_or(self.low, |(_, &last)| last)
+        self.above
+            .last_key_value()
+            .map_or(self.low, |(_, &last)| last)
     }
 
     /// How many numbers above this one are in the set.
     pub fn count_above(&self, number: u64) -> u64 {
         let of = |first: u64, last: u64| (last + 1).saturating_sub(first.max(number + 1));
-        of(1, self.low) + self.above.iter().map(|(&first, &last)| of(first, last)).sum::<u64>()
+        of(1, self.low)
+            + self
+                .above
+                .iter()
+                .map(|(&first, &last)| of(first, last))
+                .sum::<u64>()
     }
 
     /// How many ranges lie above the low-water mark.
@@ -95,7 +108,9 @@ impl Applied {
 
     /// Reads what [`to_bytes`](Self::to_bytes) wrote; none when it is not of that form.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut numbers = bytes.chunks_exact(8).map(|b| b.try_into().map(u64::from_le_bytes));
+        let mut numbers = bytes
+            .chunks_exact(8)
+            .map(|b| b.try_into().map(u64::from_le_bytes));
         let low = numbers.next()?.ok()?;
         let mut above = BTreeMap::new();
         while let Some(first) = numbers.next() {

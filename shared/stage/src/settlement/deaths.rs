@@ -5,12 +5,12 @@
 //!                               └─▶ death ─▶ the next life reads the note and counts ─▶ the third time: a dead letter
 //! ```
 //!
-//! In: inputs that are stepped although a life may have died of them, and whether the step ended. Out: what is to be
-//! written down before such a step, and which inputs are stepped no more.
+//! In: inputs that are stepped although a life may have died of them, and whether the step ended.
+//! Out: what is to be written down before such a step, and which inputs are stepped no more.
 //!
-//! A process works on one step at a time. So an input that is noted while its step lasts was the only one at work when
-//! the process died. A process that is killed, however often, dies in the step of the same input three times only if
-//! somebody aims well.
+//! A process works on one step at a time. So an input that is noted while its step lasts was the
+//! only one at work when the process died. A process that is killed, however often, dies in the
+//! step of the same input three times only if somebody aims well.
 //!
 //! Not seen: what an input does after its step, such as to the work that its step asked for.
 
@@ -32,7 +32,10 @@ pub struct InputName {
 impl InputName {
     /// The name of a message.
     pub fn of(edge: Edge, payload: &[u8]) -> InputName {
-        InputName { edge: edge.name().to_owned(), hash: xxhash_rust::xxh3::xxh3_64(payload) }
+        InputName {
+            edge: edge.name().to_owned(),
+            hash: xxhash_rust::xxh3::xxh3_64(payload),
+        }
     }
 }
 
@@ -50,10 +53,13 @@ pub struct Deaths {
 }
 
 impl Deaths {
-    /// What the last life wrote down ([`to_bytes`](Self::to_bytes)): it died of the input that it had in hand.
+    /// What the last life wrote down ([`to_bytes`](Self::to_bytes)): it died of the input that it
+    /// had in hand.
     pub fn after(bytes: &[u8]) -> Deaths {
         let mut this: Deaths = serde_json::from_slice(bytes).unwrap_or_default();
-        let Some(input) = this.in_hand.take() else { return this };
+        let Some(input) = this.in_hand.take() else {
+            return this;
+        };
         let times = this.forget(&input) + 1;
         if this.died.len() >= REMEMBERED_MAX {
             this.died.remove(0);
@@ -72,15 +78,21 @@ impl Deaths {
         self.died.is_empty()
     }
 
-    /// Says whether lives died of this input, or may have: of one of its edge that is no dead letter yet.
+    /// Says whether lives died of this input, or may have: of one of its edge that is no dead
+    /// letter yet.
     pub fn suspect(&self, edge: Edge, payload: &[u8]) -> bool {
-        let mut of_edge = self.died.iter().filter(|death| death.of.edge == edge.name());
+        let mut of_edge = self
+            .died
+            .iter()
+            .filter(|death| death.of.edge == edge.name());
         of_edge.any(|death| death.times < DEATHS_MAX || death.of == InputName::of(edge, payload))
     }
 
     /// Says whether an input is to be stepped no more.
     pub fn are_too_many(&self, input: &InputName) -> bool {
-        self.died.iter().any(|death| death.of == *input && death.times >= DEATHS_MAX)
+        self.died
+            .iter()
+            .any(|death| death.of == *input && death.times >= DEATHS_MAX)
     }
 
     /// An input is about to be stepped, or the core panicked at it.
@@ -132,9 +144,16 @@ mod tests {
         let mut deaths = died_of(died_of(Deaths::default(), "a"), "a");
         deaths = Deaths::after(&deaths.to_bytes());
         deaths = died_of(died_of(deaths, "b"), "c");
-        assert!(["a", "b", "c"].iter().all(|one| !deaths.are_too_many(&input(one))));
+        assert!(
+            ["a", "b", "c"]
+                .iter()
+                .all(|one| !deaths.are_too_many(&input(one)))
+        );
         let same_bytes = InputName::of(Edge::UrlsFound, b"a");
-        assert!(!died_of(deaths.clone(), "x").are_too_many(&same_bytes), "an input of another edge is another one");
+        assert!(
+            !died_of(deaths.clone(), "x").are_too_many(&same_bytes),
+            "an input of another edge is another one"
+        );
         assert!(died_of(deaths, "a").are_too_many(&input("a")));
     }
 

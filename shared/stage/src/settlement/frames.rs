@@ -1,11 +1,14 @@
-//! Frames of a stage without state: its messages of an edge that has them are published several at once.
+//! Frames of a stage without state: its messages of an edge that has them are published several at
+//! once.
 //!
-//! In: the messages of steps. Out: frames for streams. What was made from an input of several payloads is published when the
-//! core has finished with all of them. What was made from no input waits for more of its subject, for a moment, or not at all
-//! when the core knows that none is under way.
+//! In: the messages of steps. Out: frames for streams. What was made from an input of several
+//! payloads is published when the core has finished with all of them. What was made from no input
+//! waits for more of its subject, for a moment, or not at all when the core knows that none is
+//! under way.
 //!
-//! Invariant: no frame has messages that were made from different inputs. So whoever makes them again, from an input that
-//! comes again, makes the same frames, and the broker knows them by their ids.
+//! Invariant: no frame has messages that were made from different inputs. So whoever makes them
+//! again, from an input that comes again, makes the same frames, and the broker knows them by their
+//! ids.
 
 use super::{Outgoing, Settlement, Waits};
 use crate::{Publish, Ticket};
@@ -56,14 +59,28 @@ pub(super) struct Frames {
 impl Frames {
     /// Adds a message. Returns the frames that are full by it.
     fn add(&mut self, now: Timestamp, made: Gathered) -> Vec<Open> {
-        let Gathered { edge, subject, payload, tag, .. } = made;
+        let Gathered {
+            edge,
+            subject,
+            payload,
+            tag,
+            ..
+        } = made;
         let mut full = Vec::new();
         let at = match self.open.iter().position(|open| open.subject == subject) {
             Some(at) if self.open[at].bytes + payload.len() <= FRAME_BYTES_MAX => at,
             found => {
                 full.extend(found.map(|at| self.open.remove(at)));
-                let (payloads, tags) = (Vec::new(), Vec::new());
-                self.open.push(Open { edge, subject, since: now, payloads, bytes: 0, tags });
+                let payloads = Vec::new();
+                let tags = Vec::new();
+                self.open.push(Open {
+                    edge,
+                    subject,
+                    since: now,
+                    payloads,
+                    bytes: 0,
+                    tags,
+                });
                 self.open.len() - 1
             }
         };
@@ -88,27 +105,62 @@ impl Frames {
     }
 
     fn take_due(&mut self, now: Timestamp) -> Vec<Open> {
-        self.open.extract_if(.., |open| open.since + FRAME_WAIT <= now).collect()
+        self.open
+            .extract_if(.., |open| open.since + FRAME_WAIT <= now)
+            .collect()
     }
 }
 
 impl<H: Clone> Settlement<H> {
-    /// Publishes what a step made, or has it wait for what it can share a frame with. `more_soon`: the core knows that more
-    /// of what is made from no input is under way.
-    pub(super) fn publish_made(&mut self, now: Timestamp, publishes: Vec<Publish>, more_soon: bool) {
-        for Publish { edge, token, payload, causes, tag } in publishes {
+    /// Publishes what a step made, or has it wait for what it can share a frame with. `more_soon`:
+    /// the core knows that more of what is made from no input is under way.
+    pub(super) fn publish_made(
+        &mut self,
+        now: Timestamp,
+        publishes: Vec<Publish>,
+        more_soon: bool,
+    ) {
+        for Publish {
+            edge,
+            token,
+            payload,
+            causes,
+            tag,
+        } in publishes
+        {
             self.published += 1;
             let subject = self.subject(edge, &token);
             match causes[..] {
                 [] if edge.is_framed() => {
-                    let made = Gathered { cause: None, edge, subject, payload, tag };
+                    let made = Gathered {
+                        cause: None,
+                        edge,
+                        subject,
+                        payload,
+                        tag,
+                    };
                     let full = self.frames.add(now, made);
                     self.publish_frames(now, full, &[]);
                 }
                 [cause] if edge.is_framed() => {
-                    self.tickets.gather(cause, Gathered { cause: Some(cause), edge, subject, payload, tag });
+                    self.tickets.gather(
+                        cause,
+                        Gathered {
+                            cause: Some(cause),
+                            edge,
+                            subject,
+                            payload,
+                            tag,
+                        },
+                    );
                 }
-                _ => self.publish_payload(now, now, (subject, payload), causes, tag.into_iter().collect()),
+                _ => self.publish_payload(
+                    now,
+                    now,
+                    (subject, payload),
+                    causes,
+                    tag.into_iter().collect(),
+                ),
             }
         }
         if !more_soon {
@@ -117,7 +169,8 @@ impl<H: Clone> Settlement<H> {
         }
     }
 
-    /// Nothing more is made from a payload: with the last one of its input, what was made from all of them is published.
+    /// Nothing more is made from a payload: with the last one of its input, what was made from all
+    /// of them is published.
     pub(super) fn finish(&mut self, now: Timestamp, ticket: Ticket) {
         let mut made = self.tickets.finish(ticket);
         // In the order of the payloads, whenever each was finished.
@@ -137,8 +190,22 @@ impl<H: Clone> Settlement<H> {
     }
 
     fn publish_frames(&mut self, now: Timestamp, frames: Vec<Open>, causes: &[Ticket]) {
-        for Open { edge, subject, since, payloads, tags, .. } in frames {
-            self.publish_payload(now, since, (subject, frame(edge, &payloads)), causes.to_vec(), tags);
+        for Open {
+            edge,
+            subject,
+            since,
+            payloads,
+            tags,
+            ..
+        } in frames
+        {
+            self.publish_payload(
+                now,
+                since,
+                (subject, frame(edge, &payloads)),
+                causes.to_vec(),
+                tags,
+            );
         }
     }
 
@@ -155,13 +222,32 @@ impl<H: Clone> Settlement<H> {
         for &cause in &causes {
             self.tickets.reference(cause);
         }
-        let begun = if causes.is_empty() { self.latencies.since_1970_ns(since) } else { self.tickets.begun(&causes) };
-        let message = Outgoing { subject, id, headers: Vec::new(), payload }.begun(begun);
-        self.publish(now, message, Waits { causes, tags, row: None });
+        let begun = if causes.is_empty() {
+            self.latencies.since_1970_ns(since)
+        } else {
+            self.tickets.begun(&causes)
+        };
+        let message = Outgoing {
+            subject,
+            id,
+            headers: Vec::new(),
+            payload,
+        }
+        .begun(begun);
+        self.publish(
+            now,
+            message,
+            Waits {
+                causes,
+                tags,
+                row: None,
+            },
+        );
     }
 
-    /// The id of an output of a stage without state. The same message made again from the same input has the same id.
-    /// Nothing makes a message without causes again, and one like it may be news.
+    /// The id of an output of a stage without state. The same message made again from the same
+    /// input has the same id. Nothing makes a message without causes again, and one like it may be
+    /// news.
     fn id_without_state(&mut self, payload: &[u8], causes: &[Ticket]) -> String {
         if !causes.is_empty() {
             return format!("{:016x}", xxhash_rust::xxh3::xxh3_64(payload));

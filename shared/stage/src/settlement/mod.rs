@@ -7,18 +7,20 @@
 //!  time             ─┘
 //! ```
 //!
-//! In: what happens to a process, as method calls with the time as an argument. Out: [`Action`]s, which its driver
-//! carries out in their order, before it steps the core again; the stage loop does so with a real broker, the
-//! simulation with one in memory. The machine knows no broker and no clock. `H` is what an answer to an input is sent
-//! to: its reply subject, or whatever stands for it in the simulation.
+//! In: what happens to a process, as method calls with the time as an argument. Out: [`Action`]s,
+//! which its driver carries out in their order, before it steps the core again; the stage loop does
+//! so with a real broker, the simulation with one in memory. The machine knows no broker and no
+//! clock. `H` is what an answer to an input is sent to: its reply subject, or whatever stands for
+//! it in the simulation.
 //!
 //! Invariants:
-//! - An input of a stream is acked only when what was made from it cannot be lost any more: without state, when all its
-//!   outputs are in their streams; with state, when its position, the changes and the outputs are in one commit.
+//! - An input of a stream is acked only when what was made from it cannot be lost any more: without
+//!   state, when all its outputs are in their streams; with state, when its position, the changes
+//!   and the outputs are in one commit.
 //! - Nothing is committed after the end of the lease on the instance's partitions.
 //! - What is published is published again, under the same id, until its stream has it.
-//! - Nothing is published after a reconnect before the streams were looked at, and nothing takes effect when one of them is
-//!   shorter than it was ([`Rewound`]).
+//! - Nothing is published after a reconnect before the streams were looked at, and nothing takes
+//!   effect when one of them is shorter than it was ([`Rewound`]).
 
 mod applied;
 mod aside;
@@ -68,13 +70,15 @@ use tickets::{Held, Tickets};
 const PUBLISHES_MAX: usize = 1000;
 /// The same for their bytes.
 const PUBLISH_BYTES_MAX: usize = 64 << 20;
-/// A stream that has neither stored what is published nor said that it is full for longer makes the process not ready.
+/// A stream that has neither stored what is published nor said that it is full for longer makes the
+/// process not ready.
 const PUBLISH_LATE: Duration = Duration::from_secs(10);
 
 /// What the driver has to do, in the order in which the actions come.
 #[derive(Debug)]
 pub enum Action<H> {
-    /// Commit these changes; then call [`Settlement::committed`], which gives what follows the commit.
+    /// Commit these changes; then call [`Settlement::committed`], which gives what follows the
+    /// commit.
     Commit(Changes),
     /// Publish the message with this token ([`Settlement::outgoing`]); its stream's answer goes to
     /// [`Settlement::stored_at`] or [`Settlement::refused`].
@@ -120,7 +124,8 @@ struct Waits {
     row: Option<Key>,
 }
 
-/// The inputs that a process has in hand, its outputs that no stream has yet, and what is due between them.
+/// The inputs that a process has in hand, its outputs that no stream has yet, and what is due
+/// between them.
 pub struct Settlement<H> {
     life: Life,
     subjects: Arc<Subjects>,
@@ -139,7 +144,8 @@ pub struct Settlement<H> {
     /// Of a stage with state: as long as it is held, the stage may commit.
     lease: PartitionLease,
     actions: VecDeque<Action<H>>,
-    /// Inputs of a stage with state that lie in the dead letters: acked when their positions are committed.
+    /// Inputs of a stage with state that lie in the dead letters: acked when their positions are
+    /// committed.
     put_aside: Vec<Held<H>>,
     latencies: Latencies,
     /// What follows the commit under way.
@@ -162,8 +168,8 @@ struct AfterCommit {
 }
 
 impl<H: Clone> Settlement<H> {
-    /// The settlement of a life that begins. What an earlier life committed and may not have published is published
-    /// first.
+    /// The settlement of a life that begins. What an earlier life committed and may not have
+    /// published is published first.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -201,19 +207,27 @@ impl<H: Clone> Settlement<H> {
             life,
         };
         if let Some(store) = store {
-            let (outbox, left) = Outbox::open(store, this.life.stage, this.life.instance, this.life.epoch)?;
+            let (outbox, left) =
+                Outbox::open(store, this.life.stage, this.life.instance, this.life.epoch)?;
             this.outbox = Some(outbox);
             for (row, message) in left {
-                this.publish(now, message, Waits { row: Some(row), ..Waits::default() });
+                this.publish(
+                    now,
+                    message,
+                    Waits {
+                        row: Some(row),
+                        ..Waits::default()
+                    },
+                );
             }
         }
         Ok(this)
     }
 
-    /// Reads how far earlier lives came in the stream of an edge, by the consumers of these partitions, or by the one of
-    /// all (none). A stream that was created at another time than theirs is another one, of which nothing was read yet;
-    /// inputs in hand from the earlier one have no place in it. Says whether it is another one. A stage without state has
-    /// no positions.
+    /// Reads how far earlier lives came in the stream of an edge, by the consumers of these
+    /// partitions, or by the one of all (none). A stream that was created at another time than
+    /// theirs is another one, of which nothing was read yet; inputs in hand from the earlier one
+    /// have no place in it. Says whether it is another one. A stage without state has no positions.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -224,10 +238,14 @@ impl<H: Clone> Settlement<H> {
         consumers: &[Option<u16>],
         created: i64,
     ) -> Result<bool, StoreError> {
-        let is_made_anew = self.streams.insert(edge, created).is_some_and(|before| before != created);
+        let is_made_anew = self
+            .streams
+            .insert(edge, created)
+            .is_some_and(|before| before != created);
         if is_made_anew {
             self.tickets.forget_stream(edge);
-            self.put_aside.retain(|held| held.position.is_none_or(|at| at.edge != edge));
+            self.put_aside
+                .retain(|held| held.position.is_none_or(|at| at.edge != edge));
         }
         let mut is_another = is_made_anew;
         for &partition in consumers {
@@ -243,15 +261,19 @@ impl<H: Clone> Settlement<H> {
         self.actions.pop_front().filter(|_| !self.has_stopped)
     }
 
-    /// The message of an [`Action::Publish`]; none when its stream has it meanwhile, or when the connection broke: then it
-    /// is published again after the reconnect.
+    /// The message of an [`Action::Publish`]; none when its stream has it meanwhile, or when the
+    /// connection broke: then it is published again after the reconnect.
     pub fn outgoing(&self, token: u64) -> Option<&Outgoing> {
-        self.unstored.message(token).filter(|_| !self.unstored.is_disconnected())
+        self.unstored
+            .message(token)
+            .filter(|_| !self.unstored.is_disconnected())
     }
 
     // What happens to inputs.
 
-    /// A message of a stream came, with its stamps, and so many payloads: more than one only to a stage without state. Returns the tickets that stand for them, or none when it was applied before: then it is acked again.
+    /// A message of a stream came, with its stamps, and so many payloads: more than one only to a
+    /// stage without state. Returns the tickets that stand for them, or none when it was applied
+    /// before: then it is acked again.
     ///
     /// # Errors
     /// The stream is rewound.
@@ -263,7 +285,10 @@ impl<H: Clone> Settlement<H> {
         payloads: usize,
         answer_to: H,
     ) -> Result<Option<Vec<Ticket>>, Rewound> {
-        debug_assert!(payloads == 1 || self.outbox.is_none(), "a position counts messages, not payloads");
+        debug_assert!(
+            payloads == 1 || self.outbox.is_none(),
+            "a position counts messages, not payloads"
+        );
         let stamps = stamps.into();
         match self.positions.given(at, stamps.stored) {
             Ok(false) => {
@@ -279,7 +304,8 @@ impl<H: Clone> Settlement<H> {
         }
     }
 
-    /// A core NATS message came, with the place for a reply when it is a request. Returns the ticket that stands for it.
+    /// A core NATS message came, with the place for a reply when it is a request. Returns the
+    /// ticket that stands for it.
     pub fn request(&mut self, reply_to: Option<H>, now: Timestamp) -> Ticket {
         self.tickets.take_soft(reply_to, now)
     }
@@ -289,15 +315,25 @@ impl<H: Clone> Settlement<H> {
         self.received += 1;
     }
 
-    /// A step of the core ended. Without state its outputs are published at once; with state they are committed first,
-    /// together with its changes and the positions of the inputs that it finished.
+    /// A step of the core ended. Without state its outputs are published at once; with state they
+    /// are committed first, together with its changes and the positions of the inputs that it
+    /// finished.
     ///
     /// # Errors
     /// The step changes state and the lease is over: nothing of the step may take effect.
     pub fn stepped(&mut self, now: Timestamp, mut step: Step) -> Result<(), LeaseOver> {
-        debug_assert!(self.after_commit.is_none(), "a step while a commit is under way");
-        let commits = self.actions.iter().any(|action| matches!(action, Action::Commit(_)));
-        debug_assert!(!commits, "a step while a commit is asked for: its end would be taken for that of another");
+        debug_assert!(
+            self.after_commit.is_none(),
+            "a step while a commit is under way"
+        );
+        let commits = self
+            .actions
+            .iter()
+            .any(|action| matches!(action, Action::Commit(_)));
+        debug_assert!(
+            !commits,
+            "a step while a commit is asked for: its end would be taken for that of another"
+        );
         let Some(outbox) = &mut self.outbox else {
             self.publish_made(now, std::mem::take(&mut step.publishes), step.more_soon);
             self.carry_on(now, step);
@@ -306,12 +342,23 @@ impl<H: Clone> Settlement<H> {
         let mut changes = std::mem::take(&mut step.changes);
         let begun = self.tickets.begun(&step.finished);
         let mut outputs = Vec::with_capacity(step.publishes.len());
-        for Publish { edge, token, payload, .. } in step.publishes.drain(..) {
+        for Publish {
+            edge,
+            token,
+            payload,
+            ..
+        } in step.publishes.drain(..)
+        {
             let subject = subject(&self.subjects, self.takers, edge, &token);
             let (row, message) = outbox.add(&mut changes, subject, payload);
             outputs.push((row, message.begun(begun)));
         }
-        self.positions.apply(step.finished.iter().filter_map(|&ticket| self.tickets.position(ticket)), &mut changes);
+        self.positions.apply(
+            step.finished
+                .iter()
+                .filter_map(|&ticket| self.tickets.position(ticket)),
+            &mut changes,
+        );
         if changes.is_empty() {
             self.carry_on(now, step);
             return Ok(());
@@ -321,24 +368,38 @@ impl<H: Clone> Settlement<H> {
         }
         outbox.clear_stored(&mut changes);
         self.stored.keep(&mut changes);
-        self.after_commit = Some(AfterCommit { outputs, rest: step });
+        self.after_commit = Some(AfterCommit {
+            outputs,
+            rest: step,
+        });
         self.actions.push_back(Action::Commit(changes));
         Ok(())
     }
 
-    /// The changes of the last [`Action::Commit`] are committed: publishes, sends, replies and acks what waited for that.
+    /// The changes of the last [`Action::Commit`] are committed: publishes, sends, replies and acks
+    /// what waited for that.
     pub fn committed(&mut self, now: Timestamp) {
-        let Some(AfterCommit { outputs, rest }) = self.after_commit.take() else { return };
+        let Some(AfterCommit { outputs, rest }) = self.after_commit.take() else {
+            return;
+        };
         for (row, message) in outputs {
             self.published += 1;
-            self.publish(now, message, Waits { row: Some(row), ..Waits::default() });
+            self.publish(
+                now,
+                message,
+                Waits {
+                    row: Some(row),
+                    ..Waits::default()
+                },
+            );
         }
         self.carry_on(now, rest);
     }
 
     /// What a step brings beside outputs for streams.
     fn carry_on(&mut self, now: Timestamp, step: Step) {
-        self.actions.extend(step.sends.into_iter().map(Action::Send));
+        self.actions
+            .extend(step.sends.into_iter().map(Action::Send));
         for (ticket, payload) in step.replies {
             if let Some(reply_to) = self.tickets.answer_to(ticket) {
                 self.actions.push_back(Action::Reply(reply_to, payload));
@@ -352,7 +413,9 @@ impl<H: Clone> Settlement<H> {
 
     /// One thing fewer keeps an input in hand; the last one settles it.
     fn release(&mut self, now: Timestamp, ticket: Ticket) {
-        let Some(held) = self.tickets.release(ticket) else { return };
+        let Some(held) = self.tickets.release(ticket) else {
+            return;
+        };
         let Some(at) = held.position else { return };
         self.latencies.settled(now, at.edge, held.stamps);
         if self.outbox.is_some() && !self.positions.is_applied(at) {
@@ -364,8 +427,8 @@ impl<H: Clone> Settlement<H> {
 
     // What happens to outputs.
 
-    /// So many instances take what this process publishes into lanes: they share the lanes, and a lane that nobody has alone
-    /// would only divide frames.
+    /// So many instances take what this process publishes into lanes: they share the lanes, and a
+    /// lane that nobody has alone would only divide frames.
     pub fn lanes_are_shared_by(&mut self, instances: u16) {
         self.takers = instances;
     }
@@ -379,10 +442,12 @@ impl<H: Clone> Settlement<H> {
         self.actions.push_back(Action::Publish(token));
     }
 
-    /// A stream has a message: the inputs that waited for it come closer to their acks, its row leaves the outbox with
-    /// the next commit. Returns the tags that the core is to be told.
+    /// A stream has a message: the inputs that waited for it come closer to their acks, its row
+    /// leaves the outbox with the next commit. Returns the tags that the core is to be told.
     fn stored(&mut self, now: Timestamp, token: u64) -> Vec<u64> {
-        let Some(Waits { causes, tags, row }) = self.unstored.stored(now, token) else { return Vec::new() };
+        let Some(Waits { causes, tags, row }) = self.unstored.stored(now, token) else {
+            return Vec::new();
+        };
         if let (Some(outbox), Some(row)) = (&mut self.outbox, row) {
             outbox.stored(row);
         }
@@ -397,16 +462,21 @@ impl<H: Clone> Settlement<H> {
         self.unstored.refused(now, token, why);
     }
 
-    /// The connection to the broker stands again: all that is on its way is published again, since answers that were on
-    /// theirs when the old one broke never come.
+    /// The connection to the broker stands again: all that is on its way is published again, since
+    /// answers that were on theirs when the old one broke never come.
     pub fn reconnected(&mut self, now: Timestamp) {
-        self.actions.extend(self.unstored.reconnected(now).into_iter().map(Action::Publish));
+        self.actions.extend(
+            self.unstored
+                .reconnected(now)
+                .into_iter()
+                .map(Action::Publish),
+        );
     }
 
     // Ownership and time.
 
-    /// The lease had lapsed and was taken again: what is committed from now on belongs to this epoch, and its messages
-    /// have other ids than those of whoever held the lease in between.
+    /// The lease had lapsed and was taken again: what is committed from now on belongs to this
+    /// epoch, and its messages have other ids than those of whoever held the lease in between.
     pub fn owned_since(&mut self, epoch: u64) {
         self.life.epoch = epoch;
         if let Some(outbox) = &mut self.outbox {
@@ -419,8 +489,9 @@ impl<H: Clone> Settlement<H> {
         self.lease.leased(until);
     }
 
-    /// Says, once, that the process hears again after a time in which nothing reached it, as the gap between two
-    /// renewals of its lease shows. The core is to be told before anything else ([`Event::HearsAgain`]).
+    /// Says, once, that the process hears again after a time in which nothing reached it, as the
+    /// gap between two renewals of its lease shows. The core is to be told before anything else
+    /// ([`Event::HearsAgain`]).
     ///
     /// [`Event::HearsAgain`]: super::core::Event::HearsAgain
     pub fn hears_again(&mut self, now: Timestamp) -> bool {
@@ -445,24 +516,32 @@ impl<H: Clone> Settlement<H> {
 
     /// When [`due`](Self::due) has something to do, if ever.
     pub fn due_at(&self) -> Option<Timestamp> {
-        self.unstored.due_at().into_iter().chain(self.frames.due_at()).min()
+        self.unstored
+            .due_at()
+            .into_iter()
+            .chain(self.frames.due_at())
+            .min()
     }
 
-    /// Publishes what has waited long enough for others, and again what has waited too long for its stream's answer.
+    /// Publishes what has waited long enough for others, and again what has waited too long for its
+    /// stream's answer.
     pub fn due(&mut self, now: Timestamp) {
         self.publish_due_frames(now);
-        self.actions.extend(self.unstored.overdue(now).into_iter().map(Action::Publish));
+        self.actions
+            .extend(self.unstored.overdue(now).into_iter().map(Action::Publish));
     }
 
-    /// The process ends and cannot settle what it has in hand: the broker is to deliver it again at once. Nothing else that
-    /// was to be done is done: it may stand behind a commit that failed.
+    /// The process ends and cannot settle what it has in hand: the broker is to deliver it again at
+    /// once. Nothing else that was to be done is done: it may stand behind a commit that failed.
     pub fn give_back(&mut self) {
         self.actions.clear();
-        self.actions.extend(self.tickets.of_streams().into_iter().map(Action::Nak));
+        self.actions
+            .extend(self.tickets.of_streams().into_iter().map(Action::Nak));
     }
 
-    /// Consumers whose positions have many gaps: an instance that owns some of a stream's partitions sees gaps between its
-    /// messages, and how far the broker has all acks closes them ([`acked_up_to`](Self::acked_up_to)).
+    /// Consumers whose positions have many gaps: an instance that owns some of a stream's
+    /// partitions sees gaps between its messages, and how far the broker has all acks closes them
+    /// ([`acked_up_to`](Self::acked_up_to)).
     pub fn gapped(&self) -> Vec<(Edge, Option<u16>)> {
         self.positions.gapped()
     }
@@ -482,9 +561,13 @@ impl<H: Clone> Settlement<H> {
 fn subject(subjects: &Subjects, takers: u16, edge: Edge, token: &Token) -> String {
     match *token {
         Token::Lane(lane) => subjects.of(edge, &Token::Lane(lane_among(takers, lane))),
-        Token::InLane { partition, lane } => {
-            subjects.of(edge, &Token::InLane { partition, lane: lane_among(takers, lane) })
-        }
+        Token::InLane { partition, lane } => subjects.of(
+            edge,
+            &Token::InLane {
+                partition,
+                lane: lane_among(takers, lane),
+            },
+        ),
         _ => subjects.of(edge, token),
     }
 }

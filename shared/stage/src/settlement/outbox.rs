@@ -1,5 +1,6 @@
-//! The outbox of a stateful stage: outputs committed with the input that made them, published afterwards under
-//! their stored ids, deleted when their streams have them. What a killed process left is published by the next.
+//! The outbox of a stateful stage: outputs committed with the input that made them, published
+//! afterwards under their stored ids, deleted when their streams have them. What a killed process
+//! left is published by the next.
 
 use super::Outgoing;
 use super::state::OUTBOX;
@@ -34,7 +35,14 @@ impl Outbox {
             }
             true
         })?;
-        Ok((Outbox { epoch, owner: format!("{stage}-{instance}"), ..Outbox::default() }, left))
+        Ok((
+            Outbox {
+                epoch,
+                owner: format!("{stage}-{instance}"),
+                ..Outbox::default()
+            },
+            left,
+        ))
     }
 
     /// What is added from now on belongs to this epoch.
@@ -42,14 +50,25 @@ impl Outbox {
         self.epoch = epoch;
     }
 
-    /// Adds an output to the commit under way; its key goes to [`stored`](Self::stored) when its stream has it.
-    pub(super) fn add(&mut self, changes: &mut Changes, subject: String, payload: bytes::Bytes) -> (Key, Outgoing) {
+    /// Adds an output to the commit under way; its key goes to [`stored`](Self::stored) when its
+    /// stream has it.
+    pub(super) fn add(
+        &mut self,
+        changes: &mut Changes,
+        subject: String,
+        payload: bytes::Bytes,
+    ) -> (Key, Outgoing) {
         self.next += 1;
         let mut key = Key::default();
         key[..8].copy_from_slice(&self.epoch.to_be_bytes());
         key[8..].copy_from_slice(&self.next.to_be_bytes());
         let id = format!("{}-{}-{}", self.owner, self.epoch, self.next);
-        let message = Outgoing { subject, id, headers: Vec::new(), payload };
+        let message = Outgoing {
+            subject,
+            id,
+            headers: Vec::new(),
+            payload,
+        };
         changes.put(OUTBOX, key, write(&message));
         (key, message)
     }
@@ -73,7 +92,8 @@ impl Outbox {
 }
 
 fn write(message: &Outgoing) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(4 + message.subject.len() + message.id.len() + message.payload.len());
+    let mut bytes =
+        Vec::with_capacity(4 + message.subject.len() + message.id.len() + message.payload.len());
     for text in [&message.subject, &message.id] {
         bytes.extend_from_slice(&(text.len() as u16).to_le_bytes());
         bytes.extend_from_slice(text.as_bytes());
@@ -85,12 +105,18 @@ fn write(message: &Outgoing) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Option<Outgoing> {
     fn text(bytes: &[u8]) -> Option<(String, &[u8])> {
         let (length, rest) = bytes.split_at_checked(2)?;
-        let (text, rest) = rest.split_at_checked(u16::from_le_bytes(length.try_into().ok()?) as usize)?;
+        let (text, rest) =
+            rest.split_at_checked(u16::from_le_bytes(length.try_into().ok()?) as usize)?;
         Some((String::from_utf8(text.to_vec()).ok()?, rest))
     }
     let (subject, rest) = text(bytes)?;
     let (id, payload) = text(rest)?;
-    Some(Outgoing { subject, id, headers: Vec::new(), payload: payload.to_vec().into() })
+    Some(Outgoing {
+        subject,
+        id,
+        headers: Vec::new(),
+        payload: payload.to_vec().into(),
+    })
 }
 
 #[cfg(test)]
@@ -114,7 +140,10 @@ mod tests {
 
         let (_, left) = Outbox::open(&store, "dedup", 0, 8).unwrap();
         assert_eq!(left.len(), 1);
-        assert_eq!((&left[0].1.id, &left[0].1.payload), (&message.id, &message.payload));
+        assert_eq!(
+            (&left[0].1.id, &left[0].1.payload),
+            (&message.id, &message.payload)
+        );
         assert_eq!(left[0].1.id, "dedup-0-7-2");
     }
 }

@@ -1,11 +1,12 @@
-//! The lease on an instance's partitions, as far as the settlement needs it: until when it is held, and whether it was
-//! renewed without a gap.
+//! The lease on an instance's partitions, as far as the settlement needs it: until when it is held,
+//! and whether it was renewed without a gap.
 //!
-//! In: until when each renewal lets it be held. Out: whether something may be committed, and whether the process could
-//! not hear for a while.
+//! In: until when each renewal lets it be held. Out: whether something may be committed, and
+//! whether the process could not hear for a while.
 //!
-//! A renewal is a question to the broker and its answer, every quarter of the lease. When they stay away, the process
-//! stood still, had no connection, or the broker did: nothing that others sent was heard meanwhile.
+//! A renewal is a question to the broker and its answer, every quarter of the lease. When they stay
+//! away, the process stood still, had no connection, or the broker did: nothing that others sent
+//! was heard meanwhile.
 
 use rhumb_url::time::Timestamp;
 use std::time::Duration;
@@ -22,7 +23,11 @@ pub(super) struct PartitionLease {
 impl PartitionLease {
     /// A lease that lasts so long and is not held yet.
     pub(super) fn new(length: Duration) -> Self {
-        PartitionLease { until: Timestamp::ZERO, gap_max: length * 3 / 4, was_deaf: false }
+        PartitionLease {
+            until: Timestamp::ZERO,
+            gap_max: length * 3 / 4,
+            was_deaf: false,
+        }
     }
 
     /// It is held until then. To be called as often as one likes.

@@ -1,8 +1,10 @@
-//! How long the answer of a stream is awaited: a little longer than answers take, by the rule that TCP has for its
-//! acknowledgements (RFC 6298: smoothed time and variation, doubled when an answer does not come).
+//! How long the answer of a stream is awaited: a little longer than answers take, by the rule that
+//! TCP has for its acknowledgements (RFC 6298: smoothed time and variation, doubled when an answer
+//! does not come).
 //!
-//! In: how long answers took, and that one did not come. Out: the time-out of what is published next. A broker that syncs
-//! every message on a slow disk answers late; to send everything again meanwhile would make it later.
+//! In: how long answers took, and that one did not come. Out: the time-out of what is published
+//! next. A broker that syncs every message on a slow disk answers late; to send everything again
+//! meanwhile would make it later.
 
 use std::time::Duration;
 
@@ -23,7 +25,10 @@ pub(super) struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Patience { usual: None, timeout: ACK_TIMEOUT_MIN }
+        Patience {
+            usual: None,
+            timeout: ACK_TIMEOUT_MIN,
+        }
     }
 }
 
@@ -37,14 +42,18 @@ impl Patience {
     pub(super) fn answered(&mut self, took: Duration) {
         let (smoothed, variation) = match self.usual {
             None => (took, took / 2),
-            Some((smoothed, variation)) => ((7 * smoothed + took) / 8, (3 * variation + smoothed.abs_diff(took)) / 4),
+            Some((smoothed, variation)) => (
+                (7 * smoothed + took) / 8,
+                (3 * variation + smoothed.abs_diff(took)) / 4,
+            ),
         };
         self.usual = Some((smoothed, variation));
-        self.timeout = (smoothed + (4 * variation).max(MARGIN_MIN)).clamp(ACK_TIMEOUT_MIN, ACK_TIMEOUT_MAX);
+        self.timeout =
+            (smoothed + (4 * variation).max(MARGIN_MIN)).clamp(ACK_TIMEOUT_MIN, ACK_TIMEOUT_MAX);
     }
 
-    /// An answer did not come within the time-out that its message was published with. All that were published with the
-    /// same one double it once, not once each.
+    /// An answer did not come within the time-out that its message was published with. All that
+    /// were published with the same one double it once, not once each.
     pub(super) fn expired(&mut self, timeout: Duration) {
         self.timeout = self.timeout.max(2 * timeout).min(ACK_TIMEOUT_MAX);
     }
@@ -77,7 +86,11 @@ mod tests {
         for _ in 0..100 {
             patience.answered(5 * SECOND);
         }
-        assert!(patience.timeout() >= 5 * SECOND && patience.timeout() < 6 * SECOND, "{:?}", patience.timeout());
+        assert!(
+            patience.timeout() >= 5 * SECOND && patience.timeout() < 6 * SECOND,
+            "{:?}",
+            patience.timeout()
+        );
         for _ in 0..100 {
             patience.answered(Duration::from_millis(10));
         }

@@ -1,17 +1,23 @@
-//! Rewinds: a stream that has become shorter than it was, because its broker lost its tail or was restored from a copy.
+//! Rewinds: a stream that has become shorter than it was, because its broker lost its tail or was
+//! restored from a copy.
 //!
-//! In: the messages that a stage is given, the PubAcks that it gets, and looks at its streams. Out: [`Rewound`], once for
-//! ever: the sequence numbers above the cut are given out a second time, so nothing may be told apart by them any more.
-//! Then nothing is acked and nothing published, and the process ends.
+//! In: the messages that a stage is given, the PubAcks that it gets, and looks at its streams. Out:
+//! [`Rewound`], once for ever: the sequence numbers above the cut are given out a second time, so
+//! nothing may be told apart by them any more. Then nothing is acked and nothing published, and the
+//! process ends.
 //!
 //! A stream is rewound when
-//! - a message at or below the highest sequence that was given has a later time stamp than all up to that one;
-//! - its last sequence lies below the highest that was given, or at which a message of ours was stored;
-//! - a message of ours is stored, and not as a repeat, at or below a sequence from before the connection broke. Below a
-//!   sequence from after that it is a reason to look: answers of a stream that changes its leader may overtake each other.
+//! - a message at or below the highest sequence that was given has a later time stamp than all up
+//!   to that one;
+//! - its last sequence lies below the highest that was given, or at which a message of ours was
+//!   stored;
+//! - a message of ours is stored, and not as a repeat, at or below a sequence from before the
+//!   connection broke. Below a sequence from after that it is a reason to look: answers of a stream
+//!   that changes its leader may overtake each other.
 //!
-//! Streams are looked at when a process starts, and after every reconnect before anything is published: publishers that
-//! come back first would let the tail grow again, and hide that it is gone.
+//! Streams are looked at when a process starts, and after every reconnect before anything is
+//! published: publishers that come back first would let the tail grow again, and hide that it is
+//! gone.
 
 use super::Settlement;
 use super::state::{LOOP, STORED, STORED_END};
@@ -28,8 +34,8 @@ use std::sync::Arc;
 /// A stream of the crawl is not what it was; only an operator can say how to go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the stream {stream} of this crawl is shorter than it was: {how}. Its broker lost messages, or was restored from an \
-     earlier copy: {WAYS_OUT}"
+    "the stream {stream} of this crawl is shorter than it was: {how}. Its broker lost messages, or \
+     was restored from an earlier copy: {WAYS_OUT}"
 )]
 pub struct Rewound {
     /// Its name.
@@ -73,7 +79,8 @@ pub struct StreamLook {
     pub at_given: Option<i64>,
 }
 
-/// How far a stage was given messages of a stream: the highest sequence, and the latest time stamp up to it.
+/// How far a stage was given messages of a stream: the highest sequence, and the latest time stamp
+/// up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) sequence: u64,
@@ -94,7 +101,8 @@ impl Reach {
     }
 }
 
-/// The highest sequences at which streams stored messages of a process. A stage with state keeps them in its store.
+/// The highest sequences at which streams stored messages of a process. A stage with state keeps
+/// them in its store.
 #[derive(Default)]
 pub(super) struct Stored {
     by_stream: BTreeMap<Arc<str>, StoredIn>,
@@ -111,7 +119,8 @@ struct StoredIn {
     highest: u64,
     /// `highest` when the connection broke last, or when this life began.
     before: u64,
-    /// The last sequence of the stream at the latest look: others publish to it, too. PubAcks on their way may lie below.
+    /// The last sequence of the stream at the latest look: others publish to it, too. PubAcks on
+    /// their way may lie below.
     seen: u64,
     /// What the store has of `highest`.
     kept: u64,
@@ -123,20 +132,39 @@ impl Stored {
         subjects: &Subjects,
         store: Option<&dyn Store>,
     ) -> Result<Self, StoreError> {
-        let lasting = lasting_streams(pipeline).into_iter().map(|key| subjects.stream(key)).collect();
-        let mut this = Stored { lasting, ..Stored::default() };
+        let lasting = lasting_streams(pipeline)
+            .into_iter()
+            .map(|key| subjects.stream(key))
+            .collect();
+        let mut this = Stored {
+            lasting,
+            ..Stored::default()
+        };
         let Some(store) = store else { return Ok(this) };
-        store.scan(LOOP, STORED.as_bytes(), STORED_END.as_bytes(), &mut |key, value| {
-            let stream = key.get(STORED.len()..).and_then(|stream| std::str::from_utf8(stream).ok());
-            if let (Some(stream), Ok(sequence)) = (stream, value.try_into().map(u64::from_le_bytes))
-                && this.lasting.contains(stream)
-            {
-                let stored =
-                    StoredIn { is_lasting: true, highest: sequence, before: sequence, seen: 0, kept: sequence };
-                this.by_stream.insert(stream.into(), stored);
-            }
-            true
-        })?;
+        store.scan(
+            LOOP,
+            STORED.as_bytes(),
+            STORED_END.as_bytes(),
+            &mut |key, value| {
+                let stream = key
+                    .get(STORED.len()..)
+                    .and_then(|stream| std::str::from_utf8(stream).ok());
+                if let (Some(stream), Ok(sequence)) =
+                    (stream, value.try_into().map(u64::from_le_bytes))
+                    && this.lasting.contains(stream)
+                {
+                    let stored = StoredIn {
+                        is_lasting: true,
+                        highest: sequence,
+                        before: sequence,
+                        seen: 0,
+                        kept: sequence,
+                    };
+                    this.by_stream.insert(stream.into(), stored);
+                }
+                true
+            },
+        )?;
         Ok(this)
     }
 
@@ -145,14 +173,20 @@ impl Stored {
         for (stream, stored) in &mut self.by_stream {
             if stored.kept < stored.highest {
                 stored.kept = stored.highest;
-                changes.put(LOOP, format!("{STORED}{stream}"), stored.highest.to_le_bytes());
+                changes.put(
+                    LOOP,
+                    format!("{STORED}{stream}"),
+                    stored.highest.to_le_bytes(),
+                );
             }
         }
     }
 
     /// The connection is gone: what a stream stores after it lies above what it has stored.
     pub(super) fn disconnected(&mut self) {
-        self.by_stream.values_mut().for_each(|stored| stored.before = stored.highest);
+        self.by_stream
+            .values_mut()
+            .for_each(|stored| stored.before = stored.highest);
     }
 
     /// A stream has a message; says how that shows that it is rewound.
@@ -161,7 +195,12 @@ impl Stored {
             Some(stored) => stored,
             None => {
                 let is_lasting = self.lasting.contains(&*ack.stream);
-                self.by_stream.entry(ack.stream.clone()).or_insert(StoredIn { is_lasting, ..StoredIn::default() })
+                self.by_stream
+                    .entry(ack.stream.clone())
+                    .or_insert(StoredIn {
+                        is_lasting,
+                        ..StoredIn::default()
+                    })
             }
         };
         if ack.is_repeat || !stored.is_lasting {
@@ -180,19 +219,25 @@ impl Stored {
 }
 
 impl<H: Clone> Settlement<H> {
-    /// A stream has a message with a token, and says where. Returns the tags that the core is to be told.
+    /// A stream has a message with a token, and says where. Returns the tags that the core is to be
+    /// told.
     ///
     /// # Errors
     /// The stream is rewound.
-    pub fn stored_at(&mut self, now: Timestamp, token: u64, ack: &PubAck) -> Result<Vec<u64>, Rewound> {
+    pub fn stored_at(
+        &mut self,
+        now: Timestamp,
+        token: u64,
+        ack: &PubAck,
+    ) -> Result<Vec<u64>, Rewound> {
         match self.stored.take(ack) {
             Ok(()) => Ok(self.stored(now, token)),
             Err(how) => Err(self.is_rewound(ack.stream.to_string(), how)),
         }
     }
 
-    /// The connection to the broker is gone: nothing is published until [`reconnected`](Self::reconnected), which comes
-    /// after a [`look`](Self::look).
+    /// The connection to the broker is gone: nothing is published until
+    /// [`reconnected`](Self::reconnected), which comes after a [`look`](Self::look).
     pub fn disconnected(&mut self) {
         if !self.unstored.is_disconnected() {
             self.unstored.disconnected();
@@ -209,10 +254,17 @@ impl<H: Clone> Settlement<H> {
     /// The streams that are to be looked at, and what must be true of each.
     pub fn expected(&self) -> Vec<Expected> {
         let mut expected: BTreeMap<String, Expected> = BTreeMap::new();
-        let of = |stream: String| Expected { stream, last: 0, given: 0 };
+        let of = |stream: String| Expected {
+            stream,
+            last: 0,
+            given: 0,
+        };
         for (stream, stored) in &self.stored.by_stream {
             let stream = stream.to_string();
-            expected.entry(stream.clone()).or_insert_with(|| of(stream)).last = stored.highest.max(stored.seen);
+            expected
+                .entry(stream.clone())
+                .or_insert_with(|| of(stream))
+                .last = stored.highest.max(stored.seen);
         }
         for (edge, reach, highest) in self.positions.reaches() {
             let stream = self.stream(edge);
@@ -231,16 +283,27 @@ impl<H: Clone> Settlement<H> {
         self.stored.is_in_doubt = false;
         for look in looks {
             let Expected { stream, last, .. } = &look.expected;
-            let edge = self.positions.edges().find(|&edge| self.stream(edge) == *stream);
+            let edge = self
+                .positions
+                .edges()
+                .find(|&edge| self.stream(edge) == *stream);
             let how = if look.last < *last {
-                Err(format!("its last message is {}, it had given out {last}", look.last))
+                Err(format!(
+                    "its last message is {}, it had given out {last}",
+                    look.last
+                ))
             } else {
                 edge.map_or(Ok(()), |edge| self.positions.look(edge, look))
             };
             if let Err(how) = how {
                 return Err(self.is_rewound(stream.clone(), how));
             }
-            if let Some(stored) = self.stored.by_stream.get_mut(stream.as_str()).filter(|stored| stored.is_lasting) {
+            if let Some(stored) = self
+                .stored
+                .by_stream
+                .get_mut(stream.as_str())
+                .filter(|stored| stored.is_lasting)
+            {
                 stored.seen = stored.seen.max(look.last);
             }
         }

@@ -1,7 +1,7 @@
 //! Inputs in hand, and what still keeps each of them there.
 //!
-//! An input is a message of a stream or a request. A frame of several payloads is one input: each payload has a ticket of its
-//! own, and the input is settled when nothing keeps any of them.
+//! An input is a message of a stream or a request. A frame of several payloads is one input: each
+//! payload has a ticket of its own, and the input is settled when nothing keeps any of them.
 
 use super::frames::Gathered;
 use super::latencies::Stamps;
@@ -42,12 +42,17 @@ pub(super) struct Tickets<H> {
 
 impl<H> Default for Tickets<H> {
     fn default() -> Self {
-        Tickets { held: BTreeMap::new(), next: 1, gathered_bytes: 0 }
+        Tickets {
+            held: BTreeMap::new(),
+            next: 1,
+            gathered_bytes: 0,
+        }
     }
 }
 
 impl<H: Clone> Tickets<H> {
-    /// An input of so many payloads from a stream: to be acked. Returns the ticket of the first payload.
+    /// An input of so many payloads from a stream: to be acked. Returns the ticket of the first
+    /// payload.
     pub(super) fn take(
         &mut self,
         answer_to: H,
@@ -56,7 +61,13 @@ impl<H: Clone> Tickets<H> {
         payloads: usize,
         now: Timestamp,
     ) -> Ticket {
-        self.insert(Some(answer_to), Some(position), stamps, payloads as u64, now)
+        self.insert(
+            Some(answer_to),
+            Some(position),
+            stamps,
+            payloads as u64,
+            now,
+        )
     }
 
     /// A core NATS message.
@@ -74,8 +85,19 @@ impl<H: Clone> Tickets<H> {
     ) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += payloads;
-        let (unfinished, references, gathered) = (payloads, payloads, Vec::new());
-        let held = Held { answer_to, position, stamps, payloads, unfinished, gathered, references, kept_alive: now };
+        let unfinished = payloads;
+        let references = payloads;
+        let gathered = Vec::new();
+        let held = Held {
+            answer_to,
+            position,
+            stamps,
+            payloads,
+            unfinished,
+            gathered,
+            references,
+            kept_alive: now,
+        };
         self.held.insert(ticket, held);
         ticket
     }
@@ -107,11 +129,18 @@ impl<H: Clone> Tickets<H> {
         }
     }
 
-    /// Nothing more is made from a payload. Returns what was made from all of its input when it was the last one.
+    /// Nothing more is made from a payload. Returns what was made from all of its input when it was
+    /// the last one.
     pub(super) fn finish(&mut self, ticket: Ticket) -> Vec<Gathered> {
-        let Some(held) = self.of_mut(ticket) else { return Vec::new() };
+        let Some(held) = self.of_mut(ticket) else {
+            return Vec::new();
+        };
         held.unfinished = held.unfinished.saturating_sub(1);
-        let made = if held.unfinished == 0 { std::mem::take(&mut held.gathered) } else { Vec::new() };
+        let made = if held.unfinished == 0 {
+            std::mem::take(&mut held.gathered)
+        } else {
+            Vec::new()
+        };
         self.gathered_bytes -= made.iter().map(Gathered::bytes).sum::<usize>();
         made
     }
@@ -142,14 +171,23 @@ impl<H: Clone> Tickets<H> {
 
     /// When the way of the first of some inputs of streams began, in nanoseconds since 1970.
     pub(super) fn begun<'a>(&self, tickets: impl IntoIterator<Item = &'a Ticket>) -> Option<i64> {
-        let inputs = tickets.into_iter().filter_map(|&ticket| Some(self.of(ticket)?.1));
-        inputs.filter(|held| held.position.is_some()).map(|held| held.stamps.begun).min()
+        let inputs = tickets
+            .into_iter()
+            .filter_map(|&ticket| Some(self.of(ticket)?.1));
+        inputs
+            .filter(|held| held.position.is_some())
+            .map(|held| held.stamps.begun)
+            .min()
     }
 
-    /// The stream of an edge is another one: inputs from the earlier one have no place in it, and acks for them would be
-    /// taken for those of other messages.
+    /// The stream of an edge is another one: inputs from the earlier one have no place in it, and
+    /// acks for them would be taken for those of other messages.
     pub(super) fn forget_stream(&mut self, edge: Edge) {
-        for held in self.held.values_mut().filter(|held| held.position.is_some_and(|at| at.edge == edge)) {
+        for held in self
+            .held
+            .values_mut()
+            .filter(|held| held.position.is_some_and(|at| at.edge == edge))
+        {
             held.position = None;
             held.answer_to = None;
         }
@@ -158,7 +196,9 @@ impl<H: Clone> Tickets<H> {
     /// Where acks of the inputs of streams go, in the order in which the inputs came.
     pub(super) fn of_streams(&self) -> Vec<H> {
         let of_streams = self.held.iter().filter(|(_, held)| held.position.is_some());
-        of_streams.filter_map(|(_, held)| held.answer_to.clone()).collect()
+        of_streams
+            .filter_map(|(_, held)| held.answer_to.clone())
+            .collect()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -169,12 +209,18 @@ impl<H: Clone> Tickets<H> {
         self.held.is_empty()
     }
 
-    /// The inputs that have been in hand for a third of their edge's `ack_wait` since the broker last heard of them, in
-    /// the order in which they came.
-    pub(super) fn extend_old(&mut self, now: Timestamp, ack_wait: impl Fn(Edge) -> Duration) -> Vec<H> {
+    /// The inputs that have been in hand for a third of their edge's `ack_wait` since the broker
+    /// last heard of them, in the order in which they came.
+    pub(super) fn extend_old(
+        &mut self,
+        now: Timestamp,
+        ack_wait: impl Fn(Edge) -> Duration,
+    ) -> Vec<H> {
         let mut old = Vec::new();
         for held in self.held.values_mut() {
-            let Some(InputAt { edge, .. }) = held.position else { continue };
+            let Some(InputAt { edge, .. }) = held.position else {
+                continue;
+            };
             if now.since(held.kept_alive) > ack_wait(edge) / 3 {
                 held.kept_alive = now;
                 old.extend(held.answer_to.clone());

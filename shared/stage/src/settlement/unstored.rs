@@ -1,12 +1,13 @@
 //! Messages on their way into streams: at least once, pipelined, never awaited one by one.
 //!
-//! In: messages with an id, and what streams say of them. Out: which messages are due to be published again. A message
-//! whose PubAck does not come in time ([`Patience`] says how long that is), or that its stream refused, is published
-//! again under the same id, so that the broker drops the copy when the first one did arrive. After a reconnect all of
-//! them are: PubAcks in flight when a connection breaks never come.
+//! In: messages with an id, and what streams say of them. Out: which messages are due to be
+//! published again. A message whose PubAck does not come in time ([`Patience`] says how long that
+//! is), or that its stream refused, is published again under the same id, so that the broker drops
+//! the copy when the first one did arrive. After a reconnect all of them are: PubAcks in flight
+//! when a connection breaks never come.
 //!
-//! A stream that is full is back-pressure, not a failure: its consumers are slower than its publishers. A stream that
-//! does not answer, or cannot store, has failed.
+//! A stream that is full is back-pressure, not a failure: its consumers are slower than its
+//! publishers. A stream that does not answer, or cannot store, has failed.
 
 use super::latencies::BEGUN;
 use super::patience::Patience;
@@ -34,9 +35,11 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// With the header that says when the way of the message began, if anybody knows, in nanoseconds since 1970.
+    /// With the header that says when the way of the message began, if anybody knows, in
+    /// nanoseconds since 1970.
     pub(super) fn begun(mut self, since_1970_ns: Option<i64>) -> Outgoing {
-        self.headers.extend(since_1970_ns.map(|begun| (BEGUN, begun.to_string())));
+        self.headers
+            .extend(since_1970_ns.map(|begun| (BEGUN, begun.to_string())));
         self
     }
 }
@@ -77,8 +80,8 @@ pub struct Unstored<W> {
     bytes: usize,
     patience: Patience,
     is_disconnected: bool,
-    /// Why a stream could not store a message, since the last time that nothing was on its way or the connection came
-    /// back.
+    /// Why a stream could not store a message, since the last time that nothing was on its way or
+    /// the connection came back.
     failure: Option<String>,
 }
 
@@ -105,8 +108,18 @@ impl<W> Unstored<W> {
         self.bytes += message.payload.len();
         let timeout = self.patience.timeout();
         let due = now + timeout;
-        let (timeout, once) = (Some(timeout), true);
-        let waiting = Waiting { message, waits, since: now, answered: now, due, once, timeout, refusals: 0 };
+        let timeout = Some(timeout);
+        let once = true;
+        let waiting = Waiting {
+            message,
+            waits,
+            since: now,
+            answered: now,
+            due,
+            once,
+            timeout,
+            refusals: 0,
+        };
         self.waiting.insert(token, waiting);
         self.due.insert((due, token));
         token
@@ -134,9 +147,13 @@ impl<W> Unstored<W> {
 
     /// A stream refused a message: it is due again after a wait that doubles with every refusal.
     pub fn refused(&mut self, now: Timestamp, token: u64, why: Refused) {
-        let Some(waiting) = self.waiting.get_mut(&token) else { return };
+        let Some(waiting) = self.waiting.get_mut(&token) else {
+            return;
+        };
         waiting.once = false;
-        let wait = REFUSED_WAIT.saturating_mul(1 << waiting.refusals.min(8)).min(REFUSED_WAIT_MAX);
+        let wait = REFUSED_WAIT
+            .saturating_mul(1 << waiting.refusals.min(8))
+            .min(REFUSED_WAIT_MAX);
         waiting.refusals += 1;
         match why {
             Refused::Full => {
@@ -145,7 +162,11 @@ impl<W> Unstored<W> {
             }
             Refused::Failed(reason) => {
                 if self.failure.is_none() {
-                    tracing::debug!(subject = waiting.message.subject, reason, "a stream cannot store; trying on");
+                    tracing::debug!(
+                        subject = waiting.message.subject,
+                        reason,
+                        "a stream cannot store; trying on"
+                    );
                 }
                 self.full.remove(&token);
                 self.failure = Some(reason);
@@ -164,7 +185,8 @@ impl<W> Unstored<W> {
         self.is_disconnected
     }
 
-    /// The connection stands again. Returns the tokens of all messages, in the order of their first publication.
+    /// The connection stands again. Returns the tokens of all messages, in the order of their first
+    /// publication.
     pub fn reconnected(&mut self, now: Timestamp) -> Vec<u64> {
         self.is_disconnected = false;
         self.failure = None;
@@ -180,12 +202,21 @@ impl<W> Unstored<W> {
 
     /// The tokens of messages that are to be published again now.
     pub fn overdue(&mut self, now: Timestamp) -> Vec<u64> {
-        let overdue: Vec<u64> = self.due.range(..=(now, u64::MAX)).map(|&(_, token)| token).collect();
+        let overdue: Vec<u64> = self
+            .due
+            .range(..=(now, u64::MAX))
+            .map(|&(_, token)| token)
+            .collect();
         if self.is_disconnected {
-            overdue.iter().for_each(|&token| self.postpone(token, now + REFUSED_WAIT_MAX, None));
+            overdue
+                .iter()
+                .for_each(|&token| self.postpone(token, now + REFUSED_WAIT_MAX, None));
             return Vec::new();
         }
-        for timeout in overdue.iter().filter_map(|token| self.waiting.get(token)?.timeout) {
+        for timeout in overdue
+            .iter()
+            .filter_map(|token| self.waiting.get(token)?.timeout)
+        {
             self.patience.expired(timeout);
         }
         self.publish_again(now, &overdue);
@@ -240,9 +271,14 @@ impl<W> Unstored<W> {
         self.failure.as_deref()
     }
 
-    /// For how long a stream has neither stored a message nor said that it is full: of all messages, the longest time.
+    /// For how long a stream has neither stored a message nor said that it is full: of all
+    /// messages, the longest time.
     pub fn unanswered(&self, now: Timestamp) -> Duration {
-        self.waiting.values().map(|waiting| now.since(waiting.answered)).max().unwrap_or_default()
+        self.waiting
+            .values()
+            .map(|waiting| now.since(waiting.answered))
+            .max()
+            .unwrap_or_default()
     }
 }
 
@@ -251,7 +287,12 @@ mod tests {
     use super::*;
 
     fn message(id: &str) -> Outgoing {
-        Outgoing { subject: "a.b".into(), id: id.into(), headers: Vec::new(), payload: Bytes::new() }
+        Outgoing {
+            subject: "a.b".into(),
+            id: id.into(),
+            headers: Vec::new(),
+            payload: Bytes::new(),
+        }
     }
 
     fn at(millis: u64) -> Timestamp {
@@ -267,22 +308,39 @@ mod tests {
         assert!(unstored.overdue(at(5_999)).is_empty());
         assert_eq!(unstored.overdue(at(6_000)), [token]);
         assert_eq!(unstored.stored(at(6_001), token), Some("waits"));
-        assert_eq!((unstored.stored(at(6_001), token), unstored.due_at(), unstored.is_empty()), (None, None, true));
+        assert_eq!(
+            (
+                unstored.stored(at(6_001), token),
+                unstored.due_at(),
+                unstored.is_empty()
+            ),
+            (None, None, true)
+        );
     }
 
-    /// Goal: a disk on which every answer takes five seconds is not asked everything twice. Method: ten messages at once,
-    /// five seconds long, time after time; only the first two times they are published again.
+    /// Goal: a disk on which every answer takes five seconds is not asked everything twice. Method:
+    /// ten messages at once, five seconds long, time after time; only the first two times they are
+    /// published again.
     #[test]
     fn a_slow_broker_is_sent_little_twice() {
         let mut unstored = Unstored::default();
         let mut again = Vec::new();
         for round in 0..10 {
             let start = round * 5_000;
-            let tokens: Vec<u64> = (0..10).map(|n| unstored.insert(at(start), message(&n.to_string()), ())).collect();
-            again.push((0..50).map(|step| unstored.overdue(at(start + 100 * step)).len()).sum::<usize>());
-            tokens.iter().for_each(|&token| assert_eq!(unstored.stored(at(start + 5_000), token), Some(())));
+            let tokens: Vec<u64> = (0..10)
+                .map(|n| unstored.insert(at(start), message(&n.to_string()), ()))
+                .collect();
+            again.push(
+                (0..50)
+                    .map(|step| unstored.overdue(at(start + 100 * step)).len())
+                    .sum::<usize>(),
+            );
+            tokens
+                .iter()
+                .for_each(|&token| assert_eq!(unstored.stored(at(start + 5_000), token), Some(())));
         }
-        // Then four seconds are awaited, and eight; how long answers take is known from those that were sent once.
+        // Then four seconds are awaited, and eight; how long answers take is known from those that
+        // were sent once.
         assert_eq!(again, [10, 10, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 
@@ -291,7 +349,11 @@ mod tests {
         let mut unstored = Unstored::default();
         let token = unstored.insert(at(0), message("one"), ());
         unstored.refused(at(0), token, Refused::Full);
-        assert_eq!(unstored.overdue(at(10)), [token], "after a refusal: no answer was missed");
+        assert_eq!(
+            unstored.overdue(at(10)),
+            [token],
+            "after a refusal: no answer was missed"
+        );
         unstored.stored(at(60_000), token);
         unstored.insert(at(60_000), message("two"), ());
         assert_eq!(unstored.due_at(), Some(at(62_000)));
@@ -315,17 +377,27 @@ mod tests {
     #[test]
     fn a_full_stream_is_an_answer_and_a_stream_that_cannot_store_has_failed() {
         let mut unstored = Unstored::default();
-        let (full, failed) = (unstored.insert(at(0), message("one"), ()), unstored.insert(at(0), message("two"), ()));
+        let full = unstored.insert(at(0), message("one"), ());
+        let failed = unstored.insert(at(0), message("two"), ());
         unstored.refused(at(9_000), full, Refused::Full);
         unstored.refused(at(9_000), failed, Refused::Failed("no space".into()));
-        assert_eq!((unstored.unanswered(at(10_000)), unstored.failure()), (Duration::from_secs(10), Some("no space")));
-        assert_eq!(unstored.oldest_refused().map(|message| message.id.as_str()), Some("one"));
+        assert_eq!(
+            (unstored.unanswered(at(10_000)), unstored.failure()),
+            (Duration::from_secs(10), Some("no space"))
+        );
+        assert_eq!(
+            unstored.oldest_refused().map(|message| message.id.as_str()),
+            Some("one")
+        );
         unstored.stored(at(10_000), failed);
         assert_eq!(unstored.unanswered(at(10_000)), Duration::from_secs(1));
         unstored.refused(at(10_000), full, Refused::Failed("no space".into()));
         assert!(unstored.oldest_refused().is_none() && unstored.oldest().is_some());
         unstored.stored(at(11_000), full);
-        assert_eq!((unstored.unanswered(at(11_000)), unstored.failure()), (Duration::ZERO, None));
+        assert_eq!(
+            (unstored.unanswered(at(11_000)), unstored.failure()),
+            (Duration::ZERO, None)
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a settlement tells of itself: its numbers, whether it is at rest, whether the process is ready.
+//! What a settlement tells of itself: its numbers, whether it is at rest, whether the process is
+//! ready.
 
 use super::{PUBLISH_LATE, Settlement, Took, settled_count};
 use crate::Count;
@@ -22,7 +23,10 @@ impl<H: Clone> Settlement<H> {
 
     /// Its numbers, for status and metrics.
     pub fn counts(&self) -> Vec<Count> {
-        let settled = self.positions.settled().filter_map(|(edge, settled)| Some((settled_count(edge)?, settled)));
+        let settled = self
+            .positions
+            .settled()
+            .filter_map(|(edge, settled)| Some((settled_count(edge)?, settled)));
         let mut counts = vec![
             ("loop_received_total", self.received),
             ("loop_published_total", self.published),
@@ -37,14 +41,16 @@ impl<H: Clone> Settlement<H> {
         counts
     }
 
-    /// The edge that holds the process back, if one does: its stream is full, or too much is on its way into it.
+    /// The edge that holds the process back, if one does: its stream is full, or too much is on its
+    /// way into it.
     pub fn held_back(&self) -> Option<&str> {
         let oldest = || self.unstored.oldest().filter(|_| self.is_choked());
         let message = self.unstored.oldest_refused().or_else(oldest)?;
         Some(self.subjects.name_of(&message.subject))
     }
 
-    /// What time it is, in nanoseconds since 1970: without that no latency is measured. To be called now and then.
+    /// What time it is, in nanoseconds since 1970: without that no latency is measured. To be
+    /// called now and then.
     pub fn is_now(&mut self, now: Timestamp, since_1970_ns: i64) {
         self.latencies.is_now(now, since_1970_ns);
     }
@@ -62,7 +68,10 @@ impl<H: Clone> Settlement<H> {
         if !self.may_step(now) {
             Err("no lease on the partitions".into())
         } else if self.unstored.unanswered(now) > PUBLISH_LATE {
-            Err(format!("what is published is not stored: {}", self.unstored.failure().unwrap_or("no answer")))
+            Err(format!(
+                "what is published is not stored: {}",
+                self.unstored.failure().unwrap_or("no answer")
+            ))
         } else {
             Ok(())
         }

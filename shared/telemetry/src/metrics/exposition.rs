@@ -18,7 +18,12 @@ impl Exposition {
 
     /// A family of numbers, named `<prefix>_<name of the row>`. Without numbers it leaves no trace.
     pub fn family<'a>(&'a mut self, prefix: &str, row: &'a Row) -> Family<'a> {
-        Family { text: &mut self.text, name: format!("{prefix}_{}", row.name), row, is_begun: false }
+        Family {
+            text: &mut self.text,
+            name: format!("{prefix}_{}", row.name),
+            row,
+            is_begun: false,
+        }
     }
 
     /// The text.
@@ -60,25 +65,45 @@ impl Family<'_> {
 
     fn begin(&mut self, labels: &[Label<'_>]) {
         debug_assert!(
-            labels.iter().all(|(label, _)| self.row.labels.contains(label)),
+            labels
+                .iter()
+                .all(|(label, _)| self.row.labels.contains(label)),
             "{} has labels that its row does not name: {labels:?}",
             self.name
         );
         if std::mem::replace(&mut self.is_begun, true) {
             return;
         }
-        let Family { text, name, row, .. } = self;
+        let Family {
+            text, name, row, ..
+        } = self;
         let help = row.help.replace('\\', "\\\\").replace('\n', " ");
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {}", row.kind.name());
+        let _ = writeln!(
+            text,
+            "# HELP {name} {help}\n# TYPE {name} {}",
+            row.kind.name()
+        );
     }
 
-    fn sample(&mut self, suffix: &str, labels: &[Label<'_>], bound: Option<&str>, value: impl std::fmt::Display) {
+    fn sample(
+        &mut self,
+        suffix: &str,
+        labels: &[Label<'_>],
+        bound: Option<&str>,
+        value: impl std::fmt::Display,
+    ) {
         let Family { text, name, .. } = self;
         let _ = write!(text, "{name}{suffix}");
-        let all = labels.iter().copied().chain(bound.map(|bound| ("le", bound)));
+        let all = labels
+            .iter()
+            .copied()
+            .chain(bound.map(|bound| ("le", bound)));
         let mut separator = '{';
         for (label, value) in all {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let value = value
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n");
             let _ = write!(text, "{separator}{label}=\"{value}\"");
             separator = ',';
         }
@@ -107,8 +132,10 @@ mod tests {
         exposition.family("rhumb_x", &ROWS[2]);
         assert_eq!(
             exposition.into_text(),
-            "# HELP rhumb_x_found_total URLs that were found.\n# TYPE rhumb_x_found_total counter\nrhumb_x_found_total 7\n\
-             # HELP rhumb_x_waiting URLs that wait.\n# TYPE rhumb_x_waiting gauge\nrhumb_x_waiting{edge=\"pages\"} 0.25\n\
+            "# HELP rhumb_x_found_total URLs that were found.\n# TYPE rhumb_x_found_total \
+             counter\nrhumb_x_found_total 7\n\
+             # HELP rhumb_x_waiting URLs that wait.\n# TYPE rhumb_x_waiting \
+             gauge\nrhumb_x_waiting{edge=\"pages\"} 0.25\n\
              rhumb_x_waiting{edge=\"a\\\"b\\\\c\\n\"} 3\n"
         );
     }
@@ -119,7 +146,9 @@ mod tests {
         let mut histogram = Histogram::default();
         histogram.observe(Duration::from_millis(2));
         let mut exposition = Exposition::default();
-        exposition.family("rhumb_x", &ROW).histogram(&[("edge", "pages")], &histogram);
+        exposition
+            .family("rhumb_x", &ROW)
+            .histogram(&[("edge", "pages")], &histogram);
         let text = exposition.into_text();
         for line in [
             "# TYPE rhumb_x_step_seconds histogram",

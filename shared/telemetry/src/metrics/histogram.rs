@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-/// Upper bounds of the buckets, in microseconds: from a step of a core to a message that lay in a backlog for hours.
+/// Upper bounds of the buckets, in microseconds: from a step of a core to a message that lay in a
+/// backlog for hours.
 pub const BOUNDS_US: [u64; 18] = [
     100,
     500,
@@ -46,10 +47,13 @@ impl Histogram {
     /// How many durations were at most as long as each bound.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut so_far = 0;
-        BOUNDS_US.iter().zip(&self.counts).map(move |(bound, count)| {
-            so_far += count;
-            (*bound, so_far)
-        })
+        BOUNDS_US
+            .iter()
+            .zip(&self.counts)
+            .map(move |(bound, count)| {
+                so_far += count;
+                (*bound, so_far)
+            })
     }
 
     /// How many there were.
@@ -64,7 +68,10 @@ impl Histogram {
 
     /// Counts what another one has counted.
     pub fn add(&mut self, other: &Histogram) {
-        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
+        self.counts
+            .iter_mut()
+            .zip(other.counts)
+            .for_each(|(count, more)| *count += more);
         self.sum_us = self.sum_us.saturating_add(other.sum_us);
     }
 }
@@ -83,7 +90,10 @@ mod tests {
         assert_eq!(cumulative[..2], [(100, 2), (500, 3)]);
         assert_eq!(cumulative[10..12], [(500_000, 3), (1_000_000, 4)]);
         assert_eq!(cumulative.last(), Some(&(3_600_000_000, 4)));
-        assert_eq!((histogram.count(), histogram.sum()), (5, Duration::from_micros(7_201_000_200)));
+        assert_eq!(
+            (histogram.count(), histogram.sum()),
+            (5, Duration::from_micros(7_201_000_200))
+        );
         let mut twice = histogram.clone();
         twice.add(&histogram);
         assert_eq!((twice.count(), twice.sum()), (10, 2 * histogram.sum()));

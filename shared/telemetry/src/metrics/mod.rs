@@ -6,8 +6,9 @@
 //!  histograms    ─┘
 //! ```
 //!
-//! In: [`Row`]s, which each stage keeps in a constant table, and the numbers of a process. Out: text in the Prometheus
-//! format. Invariant: a label is one of a few words known beforehand, such as an edge; never a host or a URL.
+//! In: [`Row`]s, which each stage keeps in a constant table, and the numbers of a process. Out:
+//! text in the Prometheus format. Invariant: a label is one of a few words known beforehand, such
+//! as an edge; never a host or a URL.
 
 mod exposition;
 mod histogram;

@@ -5,19 +5,24 @@ use super::row::Row;
 use crate::process;
 
 /// Whether the process is ready.
-const READY: Row =
-    Row::gauge("process_ready", "0 or 1", "1 while the process can do its work. When it stays 0, /readyz says why.");
+const READY: Row = Row::gauge(
+    "process_ready",
+    "0 or 1",
+    "1 while the process can do its work. When it stays 0, /readyz says why.",
+);
 /// What it has used.
 const CPU: Row = Row::counter(
     "process_cpu_seconds_total",
     "seconds",
-    "CPU time of the process, user and system. Near 1 a second a stage is as fast as one process can be: scale it.",
+    "CPU time of the process, user and system. Near 1 a second a stage is as fast as one process \
+     can be: scale it.",
 );
 /// What it holds.
 const MEMORY: Row = Row::gauge(
     "process_resident_memory_bytes",
     "bytes",
-    "Memory of the process that is resident. It is bounded by the configuration: set limits above what it reaches.",
+    "Memory of the process that is resident. It is bounded by the configuration: set limits above \
+     what it reaches.",
 );
 
 /// The table.

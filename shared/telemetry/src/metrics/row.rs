@@ -45,17 +45,35 @@ pub struct Row {
 impl Row {
     /// A counter.
     pub const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Row {
-        Row { name, kind: Kind::Counter, unit, labels: &[], help }
+        Row {
+            name,
+            kind: Kind::Counter,
+            unit,
+            labels: &[],
+            help,
+        }
     }
 
     /// A level.
     pub const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Row {
-        Row { name, kind: Kind::Gauge, unit, labels: &[], help }
+        Row {
+            name,
+            kind: Kind::Gauge,
+            unit,
+            labels: &[],
+            help,
+        }
     }
 
     /// Durations.
     pub const fn histogram(name: &'static str, help: &'static str) -> Row {
-        Row { name, kind: Kind::Histogram, unit: "seconds", labels: &[], help }
+        Row {
+            name,
+            kind: Kind::Histogram,
+            unit: "seconds",
+            labels: &[],
+            help,
+        }
     }
 
     /// The same, by these labels.
@@ -65,17 +83,28 @@ impl Row {
 
     /// What is wrong with the row, by the rules of Prometheus for names.
     pub fn fault(&self) -> Option<String> {
-        let Row { name, kind, unit, help, .. } = *self;
+        let Row {
+            name,
+            kind,
+            unit,
+            help,
+            ..
+        } = *self;
         let is_word = |name: &str| {
             name.starts_with(|first: char| first.is_ascii_lowercase())
-                && name.chars().all(|one| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '_')
+                && name
+                    .chars()
+                    .all(|one| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '_')
         };
         let stem = name.strip_suffix("_total").unwrap_or(name);
         let what = if !is_word(name) {
             "is no name of a metric"
         } else if name.ends_with("_total") != (kind == Kind::Counter) {
             "must end in _total if it is a counter, and only then"
-        } else if ["bytes", "seconds"].iter().any(|of| (*of == unit) != stem.ends_with(of)) {
+        } else if ["bytes", "seconds"]
+            .iter()
+            .any(|of| (*of == unit) != stem.ends_with(of))
+        {
             "must end in its unit if that is bytes or seconds, and only then"
         } else if help.len() < 20 || !help.ends_with('.') {
             "does not say in sentences what it means"
@@ -86,12 +115,23 @@ impl Row {
     }
 }
 
-/// How a table and the numbers that it should describe differ, and which rows break a rule: for the test of a stage. Nothing
-/// when all is well.
-pub fn unlike(rows: &[Row], counts: &[(&str, u64)], histograms: &[(&str, &Histogram)]) -> Vec<String> {
+/// How a table and the numbers that it should describe differ, and which rows break a rule: for the
+/// test of a stage. Nothing when all is well.
+pub fn unlike(
+    rows: &[Row],
+    counts: &[(&str, u64)],
+    histograms: &[(&str, &Histogram)],
+) -> Vec<String> {
     let mut faults: Vec<String> = rows.iter().filter_map(Row::fault).collect();
-    let of = |name: &str| rows.iter().filter(|row| row.name == name).collect::<Vec<_>>();
-    let told = counts.iter().map(|(name, _)| (*name, false)).chain(histograms.iter().map(|(name, _)| (*name, true)));
+    let of = |name: &str| {
+        rows.iter()
+            .filter(|row| row.name == name)
+            .collect::<Vec<_>>()
+    };
+    let told = counts
+        .iter()
+        .map(|(name, _)| (*name, false))
+        .chain(histograms.iter().map(|(name, _)| (*name, true)));
     let told: Vec<(&str, bool)> = told.collect();
     for (name, is_histogram) in &told {
         match of(name)[..] {
@@ -102,17 +142,37 @@ pub fn unlike(rows: &[Row], counts: &[(&str, u64)], histograms: &[(&str, &Histog
         }
     }
     let is_told = |row: &&Row| told.iter().any(|(name, _)| *name == row.name);
-    faults.extend(rows.iter().filter(|row| !is_told(row)).map(|row| format!("nothing tells of {}", row.name)));
+    faults.extend(
+        rows.iter()
+            .filter(|row| !is_told(row))
+            .map(|row| format!("nothing tells of {}", row.name)),
+    );
     faults
 }
 
 /// A section of the page that lists all metrics.
 pub fn page(title: &str, prefix: &str, rows: &[Row]) -> String {
-    let mut text = format!("## {title}\n\n| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n");
-    for Row { name, kind, unit, labels, help } in rows {
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let _ =
-            writeln!(text, "| `{prefix}_{name}{labels}` | {} | {unit} | {} |", kind.name(), help.replace('|', "\\|"));
+    let mut text =
+        format!("## {title}\n\n| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n");
+    for Row {
+        name,
+        kind,
+        unit,
+        labels,
+        help,
+    } in rows
+    {
+        let labels = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", labels.join(","))
+        };
+        let _ = writeln!(
+            text,
+            "| `{prefix}_{name}{labels}` | {} | {unit} | {} |",
+            kind.name(),
+            help.replace('|', "\\|")
+        );
     }
     text
 }
@@ -136,7 +196,10 @@ mod tests {
             let fault = row.fault().expect("it breaks a rule");
             assert!(fault.contains(expected), "{fault}");
         }
-        for row in [Row::counter("sent_bytes_total", "bytes", HELP), Row::histogram("step_seconds", HELP)] {
+        for row in [
+            Row::counter("sent_bytes_total", "bytes", HELP),
+            Row::histogram("step_seconds", HELP),
+        ] {
             assert_eq!(row.fault(), None);
         }
     }
@@ -144,15 +207,37 @@ mod tests {
     #[test]
     fn numbers_without_rows_and_rows_without_numbers_are_found() {
         const HELP: &str = "What it means, and what to do.";
-        let rows = [Row::counter("a_total", "URLs", HELP), Row::histogram("b_seconds", HELP)];
+        let rows = [
+            Row::counter("a_total", "URLs", HELP),
+            Row::histogram("b_seconds", HELP),
+        ];
         let histogram = Histogram::default();
-        assert_eq!(unlike(&rows, &[("a_total", 1)], &[("b_seconds", &histogram)]), [""; 0]);
-        assert_eq!(unlike(&rows, &[("a_total", 1)], &[]), ["nothing tells of b_seconds"]);
+        assert_eq!(
+            unlike(&rows, &[("a_total", 1)], &[("b_seconds", &histogram)]),
+            [""; 0]
+        );
+        assert_eq!(
+            unlike(&rows, &[("a_total", 1)], &[]),
+            ["nothing tells of b_seconds"]
+        );
         let faults = unlike(&rows, &[("b_seconds", 1), ("c", 1)], &[]);
-        assert_eq!(faults, ["the row of b_seconds is of another kind", "c has no row", "nothing tells of a_total"]);
+        assert_eq!(
+            faults,
+            [
+                "the row of b_seconds is of another kind",
+                "c has no row",
+                "nothing tells of a_total"
+            ]
+        );
         let twice = [rows[0], rows[0], Row::gauge("d", "URLs", "")];
         let faults = unlike(&twice, &[("a_total", 1), ("d", 1)], &[]);
-        assert_eq!(faults, ["d does not say in sentences what it means", "a_total has several rows"]);
+        assert_eq!(
+            faults,
+            [
+                "d does not say in sentences what it means",
+                "a_total has several rows"
+            ]
+        );
     }
 
     #[test]
@@ -161,7 +246,9 @@ mod tests {
         let text = page("dedup", "rhumb_dedup", &[row]);
         assert!(text.starts_with("## dedup\n\n| metric |"), "{text}");
         assert!(
-            text.ends_with("| `rhumb_dedup_seconds_total{state,edge}` | counter | seconds | By a\\|b. |\n"),
+            text.ends_with(
+                "| `rhumb_dedup_seconds_total{state,edge}` | counter | seconds | By a\\|b. |\n"
+            ),
             "{text}"
         );
     }

@@ -24,12 +24,24 @@ fn spellings_of_one_url_have_one_canonical_form() {
         ("http://example.com/a#b#c", "http://example.com/a"),
         ("  http://example.com/a\n b  ", "http://example.com/a%20b"),
         ("http://example.com/a/./b/../c", "http://example.com/a/c"),
-        ("http://example.com/a/%2E/b/.%2e/c", "http://example.com/a/c"),
+        (
+            "http://example.com/a/%2E/b/.%2e/c",
+            "http://example.com/a/c",
+        ),
         ("http://example.com\\a\\b", "http://example.com/a/b"),
         ("http:example.com/a", "http://example.com/a"),
-        ("http://example.com/%7euser/%41%2f%e4", "http://example.com/~user/A%2F%E4"),
-        ("http://example.com/?x[y]=1|2", "http://example.com/?x%5By%5D=1%7C2"),
-        ("http://example.com/100%?q=100%&r=%zz", "http://example.com/100%25?q=100%25&r=%25zz"),
+        (
+            "http://example.com/%7euser/%41%2f%e4",
+            "http://example.com/~user/A%2F%E4",
+        ),
+        (
+            "http://example.com/?x[y]=1|2",
+            "http://example.com/?x%5By%5D=1%7C2",
+        ),
+        (
+            "http://example.com/100%?q=100%&r=%zz",
+            "http://example.com/100%25?q=100%25&r=%25zz",
+        ),
         ("http://example.com/é?é", "http://example.com/%C3%A9?%C3%A9"),
         ("http://bücher.example/", "http://xn--bcher-kva.example/"),
         ("http://127.1/", "http://127.0.0.1/"),
@@ -76,33 +88,64 @@ fn references_are_resolved_against_the_base() {
         ("/\\/other.example", "https://other.example/"),
         (":23", "https://example.com:8443/a/:23"),
     ] {
-        assert_eq!(canonical(href, Some(&page), None).as_deref(), Ok(expected), "{href}");
+        assert_eq!(
+            canonical(href, Some(&page), None).as_deref(),
+            Ok(expected),
+            "{href}"
+        );
     }
 }
 
 #[test]
 fn a_base_that_is_not_canonical_gives_canonical_urls_all_the_same() {
     let page = base("http://example.com./%7Ea/[b]?");
-    for (href, expected) in
-        [("", "http://example.com/~a/%5Bb%5D"), ("c", "http://example.com/~a/c"), ("/c", "http://example.com/c")]
-    {
-        assert_eq!(canonical(href, Some(&page), None).as_deref(), Ok(expected), "{href}");
+    for (href, expected) in [
+        ("", "http://example.com/~a/%5Bb%5D"),
+        ("c", "http://example.com/~a/c"),
+        ("/c", "http://example.com/c"),
+    ] {
+        assert_eq!(
+            canonical(href, Some(&page), None).as_deref(),
+            Ok(expected),
+            "{href}"
+        );
     }
-    assert_eq!(canonical("/c", Some(&base("http://u@example.com/")), None), Err(NotCrawlable::UserInfo));
-    assert_eq!(canonical("/c", Some(&base("ftp://example.com/")), None), Err(NotCrawlable::Scheme));
-    assert!(matches!(canonical("/c", Some(&base("about:blank")), None), Err(NotCrawlable::NotAUrl(_))));
-    assert_eq!(canonical("/c", Some(&base("http://a,b/")), None), Err(NotCrawlable::HostInvalid));
+    assert_eq!(
+        canonical("/c", Some(&base("http://u@example.com/")), None),
+        Err(NotCrawlable::UserInfo)
+    );
+    assert_eq!(
+        canonical("/c", Some(&base("ftp://example.com/")), None),
+        Err(NotCrawlable::Scheme)
+    );
+    assert!(matches!(
+        canonical("/c", Some(&base("about:blank")), None),
+        Err(NotCrawlable::NotAUrl(_))
+    ));
+    assert_eq!(
+        canonical("/c", Some(&base("http://a,b/")), None),
+        Err(NotCrawlable::HostInvalid)
+    );
 }
 
 #[test]
 fn what_is_not_crawlable_says_why() {
-    for href in
-        ["mailto:a@b.example", "JavaScript:void(0)", "java\nscript:x", "data:,x", "ftp://a/", "tel:1", "file:///x"]
-    {
+    for href in [
+        "mailto:a@b.example",
+        "JavaScript:void(0)",
+        "java\nscript:x",
+        "data:,x",
+        "ftp://a/",
+        "tel:1",
+        "file:///x",
+    ] {
         assert_eq!(absolute(href), Err(NotCrawlable::Scheme), "{href}");
     }
     for href in ["", "a/b", "//a/", "#x", "http://a:99999/", "http://a:b/"] {
-        assert!(matches!(absolute(href), Err(NotCrawlable::NotAUrl(_))), "{href}");
+        assert!(
+            matches!(absolute(href), Err(NotCrawlable::NotAUrl(_))),
+            "{href}"
+        );
     }
     for href in ["http://", "http:///", "https://?a", "http://:80/"] {
         assert_eq!(absolute(href), Err(NotCrawlable::NoHost), "{href}");
@@ -122,7 +165,11 @@ fn what_is_not_crawlable_says_why() {
     ] {
         assert_eq!(absolute(href), Err(NotCrawlable::HostInvalid), "{href}");
     }
-    for href in ["http://u@a.example/", "http://u:p@a.example/", "https://:p@a.example/"] {
+    for href in [
+        "http://u@a.example/",
+        "http://u:p@a.example/",
+        "https://:p@a.example/",
+    ] {
         assert_eq!(absolute(href), Err(NotCrawlable::UserInfo), "{href}");
     }
 }
@@ -132,14 +179,26 @@ fn the_length_limit_counts_the_canonical_form() {
     let server = "http://example.com/";
     let longest = format!("{server}{}", "a".repeat(URL_BYTES_MAX - server.len()));
     assert_eq!(absolute(&longest), Ok(longest.clone()));
-    assert_eq!(absolute(&format!("{longest}#fragment")), Ok(longest.clone()));
+    assert_eq!(
+        absolute(&format!("{longest}#fragment")),
+        Ok(longest.clone())
+    );
     assert_eq!(absolute(&format!("{longest}a")), Err(NotCrawlable::TooLong));
     // 2,000 characters of two bytes are 12,000 bytes of escapes
-    assert_eq!(absolute(&format!("{server}{}", "é".repeat(2_000))), Err(NotCrawlable::TooLong));
+    assert_eq!(
+        absolute(&format!("{server}{}", "é".repeat(2_000))),
+        Err(NotCrawlable::TooLong)
+    );
     // decoding makes it fit
     assert!(absolute(&format!("{server}{}", "%61".repeat(2_000))).is_ok());
-    assert_eq!(absolute(&format!("{server}{}", "x".repeat(10_000_000))), Err(NotCrawlable::TooLong));
-    assert_eq!(absolute(&format!("data:{}", "x".repeat(10_000_000))), Err(NotCrawlable::Scheme));
+    assert_eq!(
+        absolute(&format!("{server}{}", "x".repeat(10_000_000))),
+        Err(NotCrawlable::TooLong)
+    );
+    assert_eq!(
+        absolute(&format!("data:{}", "x".repeat(10_000_000))),
+        Err(NotCrawlable::Scheme)
+    );
 }
 
 #[test]
@@ -152,15 +211,30 @@ fn hostile_references_are_refused_with_a_reason_or_escaped() {
             assert_eq!(of(&long), Err(NotCrawlable::TooLong), "{piece}");
         }
         let parameters = (0..10_000).map(|n| format!("a{n}=1&")).collect::<String>();
-        assert_eq!(of(&format!("http://example.com/?{parameters}")), Err(NotCrawlable::TooLong));
-        assert_eq!(of(&format!("http://{}/", "a.".repeat(8_000))), Err(NotCrawlable::HostInvalid));
+        assert_eq!(
+            of(&format!("http://example.com/?{parameters}")),
+            Err(NotCrawlable::TooLong)
+        );
+        assert_eq!(
+            of(&format!("http://{}/", "a.".repeat(8_000))),
+            Err(NotCrawlable::HostInvalid)
+        );
         assert!(of(&"é".repeat(100_000)).is_err());
         assert_eq!(of("http://exa\0mple.com/"), Err(NotCrawlable::HostInvalid));
         // As browsers do it; the host-splitter lets no NUL pass.
-        assert_eq!(of("http://example.com/a\0b?\0c").as_deref(), Ok("http://example.com/a%00b?%00c"));
+        assert_eq!(
+            of("http://example.com/a\0b?\0c").as_deref(),
+            Ok("http://example.com/a%00b?%00c")
+        );
         let not_utf8 = String::from_utf8_lossy(b"http://example.com/\xFF?\xC3(");
-        assert_eq!(of(&not_utf8).as_deref(), Ok("http://example.com/%EF%BF%BD?%EF%BF%BD("));
-        assert_eq!(of(&String::from_utf8_lossy(b"http://ex\xFFample.com/")), Err(NotCrawlable::HostInvalid));
+        assert_eq!(
+            of(&not_utf8).as_deref(),
+            Ok("http://example.com/%EF%BF%BD?%EF%BF%BD(")
+        );
+        assert_eq!(
+            of(&String::from_utf8_lossy(b"http://ex\xFFample.com/")),
+            Err(NotCrawlable::HostInvalid)
+        );
     }
 }
 
@@ -174,7 +248,11 @@ fn the_query_alone_is_encoded_with_the_documents_encoding() {
         // missing there: an escaped numeric character reference
         (SHIFT_JIS, "http://example.com/%C3%A9?%26%23233%3B"),
     ] {
-        assert_eq!(canonical("/é?é#é", Some(&page), Some(encoding)).as_deref(), Ok(expected), "{encoding:?}");
+        assert_eq!(
+            canonical("/é?é#é", Some(&page), Some(encoding)).as_deref(),
+            Ok(expected),
+            "{encoding:?}"
+        );
     }
     assert_eq!(
         canonical("?日é本&a", Some(&page), Some(SHIFT_JIS)).as_deref(),
@@ -183,28 +261,51 @@ fn the_query_alone_is_encoded_with_the_documents_encoding() {
     // a stateful encoding returns to ASCII before the reference
     assert_eq!(
         canonical("?日é", Some(&page), Some(ISO_2022_JP)).as_deref(),
-        Ok("http://example.com/?%1B$BF|%1B(B%26%23233%3B".replace('|', "%7C").as_str())
+        Ok("http://example.com/?%1B$BF|%1B(B%26%23233%3B"
+            .replace('|', "%7C")
+            .as_str())
     );
 }
 
 #[test]
 fn a_link_costs_little() {
-    // Goal: a page's links must not cost more than reading the page. The bound is generous, because unoptimised
-    // builds on a busy machine run this, too; the figures printed by an optimised build are the ones that count.
+    // Goal: a page's links must not cost more than reading the page. The bound is generous, because
+    // unoptimised builds on a busy machine run this, too; the figures printed by an optimised build
+    // are the ones that count.
     let page = base("https://www.example.com/news/2024/article-17.html");
     let kinds: [(&str, &[&str]); 4] = [
         (
             "clean relative",
-            &["/news/2024/article-18.html", "article-19.html?page=2", "/about/", "/tag/some-topic", "#top"],
+            &[
+                "/news/2024/article-18.html",
+                "article-19.html?page=2",
+                "/about/",
+                "/tag/some-topic",
+                "#top",
+            ],
         ),
         (
             "clean absolute",
-            &["https://www.example.com/news/a-b-c.html", "https://www.example.org/path/to/page?id=17&lang=en"],
+            &[
+                "https://www.example.com/news/a-b-c.html",
+                "https://www.example.org/path/to/page?id=17&lang=en",
+            ],
         ),
-        ("escaped", &["/wiki/%E6%97%A5%E6%9C%AC", "https://ja.example.org/wiki/%E6%97%A5%E6%9C%AC%E8%AA%9E"]),
+        (
+            "escaped",
+            &[
+                "/wiki/%E6%97%A5%E6%9C%AC",
+                "https://ja.example.org/wiki/%E6%97%A5%E6%9C%AC%E8%AA%9E",
+            ],
+        ),
         (
             "to be parsed",
-            &["../2023/a.html", "/a b/[c]?d=é", "HTTPS://WWW.Example.com:443/x", "http://www.example.org"],
+            &[
+                "../2023/a.html",
+                "/a b/[c]?d=é",
+                "HTTPS://WWW.Example.com:443/x",
+                "http://www.example.org",
+            ],
         ),
     ];
     for (kind, links) in kinds {
@@ -213,7 +314,11 @@ fn a_link_costs_little() {
             let start = std::time::Instant::now();
             for _ in 0..ROUNDS {
                 for link in links {
-                    let _ = std::hint::black_box(canonical(std::hint::black_box(link), Some(&page), Some(UTF_8)));
+                    let _ = std::hint::black_box(canonical(
+                        std::hint::black_box(link),
+                        Some(&page),
+                        Some(UTF_8),
+                    ));
                 }
             }
             start.elapsed().as_nanos() / (ROUNDS * links.len() as u128)

@@ -1,12 +1,14 @@
-//! The URL cache: fingerprints of URLs that are known, so that a repeat costs neither a message nor a look at a disk.
+//! The URL cache: fingerprints of URLs that are known, so that a repeat costs neither a message nor
+//! a look at a disk.
 //!
 //! In: fingerprints of URLs that were durably handed on. Out: whether one is among them.
 //!
-//! Invariants: a hit is certain, because full 64-bit fingerprints are compared (P4), so a hit may drop the URL; a
-//! miss means nothing. Memory is fixed when the cache is made (P6).
+//! Invariants: a hit is certain, because full 64-bit fingerprints are compared (P4), so a hit may
+//! drop the URL; a miss means nothing. Memory is fixed when the cache is made (P6).
 //!
-//! Source: Broder, Najork and Wiener 2003 (policies in sections 3 and 6, sizes in section 5: a cache for each link of
-//! the hosts in flight catches about four fifths of all links; one much smaller catches little).
+//! Source: Broder, Najork and Wiener 2003 (policies in sections 3 and 6, sizes in section 5: a
+//! cache for each link of the hosts in flight catches about four fifths of all links; one much
+//! smaller catches little).
 
 mod replacement;
 
@@ -43,8 +45,8 @@ impl UrlCache {
         }
     }
 
-    /// An empty cache that takes in these and never another. They are not in it from the beginning: that an earlier
-    /// crawl knew them does not mean that this one does.
+    /// An empty cache that takes in these and never another. They are not in it from the beginning:
+    /// that an earlier crawl knew them does not mean that this one does.
     pub fn fixed(fingerprints: &[u64]) -> Self {
         let capacity = fingerprints.len();
         let mut slots = Vec::with_capacity(capacity);
@@ -56,12 +58,19 @@ impl UrlCache {
             }
         }
         let inserted = vec![false; slots.len()].into_boxed_slice();
-        UrlCache { slots, capacity, index, keeping: Keeping::Fixed(inserted) }
+        UrlCache {
+            slots,
+            capacity,
+            index,
+            keeping: Keeping::Fixed(inserted),
+        }
     }
 
     /// Says whether the fingerprint is here. For the policy, that is a use of it.
     pub fn contains(&mut self, fingerprint: u64) -> bool {
-        let Some(slot) = self.index.find(fingerprint, &self.slots) else { return false };
+        let Some(slot) = self.index.find(fingerprint, &self.slots) else {
+            return false;
+        };
         match &mut self.keeping {
             Keeping::Replacing(replacement) => {
                 replacement.used(slot);
@@ -71,7 +80,8 @@ impl UrlCache {
         }
     }
 
-    /// Takes in the fingerprint of a URL that was durably handed on, in the place of another if need be.
+    /// Takes in the fingerprint of a URL that was durably handed on, in the place of another if
+    /// need be.
     pub fn insert(&mut self, fingerprint: u64) {
         let known = self.index.find(fingerprint, &self.slots);
         match (&mut self.keeping, known) {

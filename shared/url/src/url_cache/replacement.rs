@@ -1,4 +1,5 @@
-//! Which entry gives way to a new one? CLOCK, LRU and RANDOM (Broder, Najork and Wiener 2003, section 3).
+//! Which entry gives way to a new one? CLOCK, LRU and RANDOM (Broder, Najork and Wiener 2003,
+//! section 3).
 
 /// A policy of replacement over the slots of a full cache.
 pub trait Replacement: Send {
@@ -10,8 +11,8 @@ pub trait Replacement: Send {
     fn victim(&mut self) -> u32;
 }
 
-/// A mark per entry and a hand that goes round: a use sets the mark, the hand clears marks until it finds an entry
-/// without one.
+/// A mark per entry and a hand that goes round: a use sets the mark, the hand clears marks until it
+/// finds an entry without one.
 pub struct Clock {
     marks: Box<[bool]>,
     hand: usize,
@@ -20,7 +21,10 @@ pub struct Clock {
 impl Clock {
     /// For so many slots.
     pub fn new(slots: usize) -> Self {
-        Clock { marks: vec![false; slots.max(1)].into_boxed_slice(), hand: 0 }
+        Clock {
+            marks: vec![false; slots.max(1)].into_boxed_slice(),
+            hand: 0,
+        }
     }
 
     fn advance(&mut self) {
@@ -51,7 +55,8 @@ impl Replacement for Clock {
 
 /// The entry whose last use is longest ago: a doubly linked list over the slots.
 pub struct Lru {
-    /// Per slot, the one used next before and next after it; a slot that is its own neighbour is in no list yet.
+    /// Per slot, the one used next before and next after it; a slot that is its own neighbour is in
+    /// no list yet.
     links: Box<[Link]>,
     /// Used last; its `newer` is the one used longest ago: the list is a ring.
     newest: Option<u32>,
@@ -66,21 +71,35 @@ struct Link {
 impl Lru {
     /// For so many slots.
     pub fn new(slots: usize) -> Self {
-        let links = (0..slots.max(1) as u32).map(|slot| Link { older: slot, newer: slot }).collect();
-        Lru { links, newest: None }
+        let links = (0..slots.max(1) as u32)
+            .map(|slot| Link {
+                older: slot,
+                newer: slot,
+            })
+            .collect();
+        Lru {
+            links,
+            newest: None,
+        }
     }
 
     fn unlink(&mut self, slot: u32) {
         let Link { older, newer } = self.links[slot as usize];
         self.links[older as usize].newer = newer;
         self.links[newer as usize].older = older;
-        self.links[slot as usize] = Link { older: slot, newer: slot };
+        self.links[slot as usize] = Link {
+            older: slot,
+            newer: slot,
+        };
     }
 
     fn link_newest(&mut self, slot: u32) {
         if let Some(newest) = self.newest {
             let oldest = self.links[newest as usize].newer;
-            self.links[slot as usize] = Link { older: newest, newer: oldest };
+            self.links[slot as usize] = Link {
+                older: newest,
+                newer: oldest,
+            };
             self.links[newest as usize].newer = slot;
             self.links[oldest as usize].older = slot;
         }
@@ -102,7 +121,8 @@ impl Replacement for Lru {
     }
 
     fn victim(&mut self) -> u32 {
-        self.newest.map_or(0, |newest| self.links[newest as usize].newer)
+        self.newest
+            .map_or(0, |newest| self.links[newest as usize].newer)
     }
 }
 
@@ -116,7 +136,10 @@ pub struct Random {
 impl Random {
     /// For so many slots.
     pub fn new(slots: usize) -> Self {
-        Random { slots: slots.max(1) as u64, state: 0x2545_f491_4f6c_dd1d }
+        Random {
+            slots: slots.max(1) as u64,
+            state: 0x2545_f491_4f6c_dd1d,
+        }
     }
 }
 

@@ -4,16 +4,28 @@ use std::collections::{HashSet, VecDeque};
 
 fn all(entries: usize) -> Vec<(&'static str, UrlCache)> {
     vec![
-        ("clock", UrlCache::replacing(entries, Box::new(Clock::new(entries)))),
-        ("lru", UrlCache::replacing(entries, Box::new(Lru::new(entries)))),
-        ("random", UrlCache::replacing(entries, Box::new(Random::new(entries)))),
+        (
+            "clock",
+            UrlCache::replacing(entries, Box::new(Clock::new(entries))),
+        ),
+        (
+            "lru",
+            UrlCache::replacing(entries, Box::new(Lru::new(entries))),
+        ),
+        (
+            "random",
+            UrlCache::replacing(entries, Box::new(Random::new(entries))),
+        ),
     ]
 }
 
 #[test]
 fn an_empty_cache_has_nothing_not_even_zero() {
     for (name, mut cache) in all(4) {
-        assert!((0..100).all(|fingerprint| !cache.contains(fingerprint)), "{name}");
+        assert!(
+            (0..100).all(|fingerprint| !cache.contains(fingerprint)),
+            "{name}"
+        );
     }
     assert!((0..100).all(|fingerprint| !UrlCache::fixed(&[]).contains(fingerprint)));
 }
@@ -22,7 +34,11 @@ fn an_empty_cache_has_nothing_not_even_zero() {
 fn a_fixed_cache_takes_in_what_it_was_made_for_and_no_more() {
     let mut cache = UrlCache::fixed(&[3, 1, 3, 0]);
     let held = |cache: &mut UrlCache| (0..10).filter(|&n| cache.contains(n)).collect::<Vec<_>>();
-    assert_eq!(held(&mut cache), [0u64; 0], "what was not handed on in this crawl may not be dropped");
+    assert_eq!(
+        held(&mut cache),
+        [0u64; 0],
+        "what was not handed on in this crawl may not be dropped"
+    );
     for fingerprint in [7, 3, 0] {
         cache.insert(fingerprint);
     }
@@ -68,7 +84,8 @@ proptest! {
         }
     }
 
-    /// Every policy: a hit was inserted, what was inserted last is there, and no more than its entries are held.
+    /// Every policy: a hit was inserted, what was inserted last is there, and no more than its
+    /// entries are held.
     #[test]
     fn a_hit_is_certain_and_memory_is_bounded(
         entries in 1usize..40,

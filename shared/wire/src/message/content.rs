@@ -1,12 +1,15 @@
-//! Messages of the parser: it asks whether bodies were met before, gets an answer, and passes on what documents say of
-//! themselves.
+//! Messages of the parser: it asks whether bodies were met before, gets an answer, and passes on
+//! what documents say of themselves.
 
 use super::envelope::EdgeMessage;
 use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
 
-/// `content.asks.<d>`: a parser asks whether bodies were met before. It asks the dedup instance that owns their partitions.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+/// `content.asks.<d>`: a parser asks whether bodies were met before. It asks the dedup instance
+/// that owns their partitions.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct ContentAsk {
     /// The bodies, each once.
     pub bodies: Vec<Body>,
@@ -26,27 +29,34 @@ pub struct Body {
 pub struct Place {
     /// Fingerprint of its canonical URL.
     pub url: u64,
-    /// Fingerprint of its server and of the links that were taken from it, with topic and depth. Two pages with the same
-    /// one lead to the same URLs.
+    /// Fingerprint of its server and of the links that were taken from it, with topic and depth.
+    /// Two pages with the same one lead to the same URLs.
     pub links: u64,
 }
 
 /// The answer to a [`ContentAsk`].
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct ContentReply {
-    /// For each body of the ask, the other page that had it first; none when the asked page is the first.
+    /// For each body of the ask, the other page that had it first; none when the asked page is the
+    /// first.
     pub first: Vec<Option<Place>>,
 }
 
 /// `documents`: what parsed documents say of themselves. Kept while an archiver takes part.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Documents {
     /// One entry per document.
     pub entries: Vec<Document>,
 }
 
 /// What a document says of itself.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Document {
     /// Its URL.
     pub url: String,
@@ -54,7 +64,8 @@ pub struct Document {
     pub fetched_at_ms: u64,
     /// Its title, white space collapsed, at most 256 bytes; empty without one.
     pub title: String,
-    /// Its language as a tag of BCP 47, as `html lang` or Content-Language say it, at most 35 bytes; empty without one.
+    /// Its language as a tag of BCP 47, as `html lang` or Content-Language say it, at most 35
+    /// bytes; empty without one.
     pub language: String,
     /// Number of its links that can be crawled.
     pub links: u32,

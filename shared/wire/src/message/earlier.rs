@@ -1,9 +1,11 @@
-//! Messages of which an earlier version is read as well: that version, and how it becomes the present one.
+//! Messages of which an earlier version is read as well: that version, and how it becomes the
+//! present one.
 
 use super::content::{Document, Documents};
 use super::envelope::{Before, EdgeMessage};
 use super::fetch::{
-    FailureKind, HttpVersion, JobId, Page, Report, RequestEnd, RequestResult, RobotsResponse, Truncation, Validators,
+    FailureKind, HttpVersion, JobId, Page, Report, RequestEnd, RequestResult, RobotsResponse,
+    Truncation, Validators,
 };
 use super::urls::Origin;
 use crate::topology::Edge;
@@ -70,7 +72,11 @@ impl From<Report4> for Report {
             server: before.server,
             sequence: before.sequence,
             last: before.last,
-            results: before.results.into_iter().map(RequestResult::from).collect(),
+            results: before
+                .results
+                .into_iter()
+                .map(RequestResult::from)
+                .collect(),
             connect_us: before.connect_us,
             requests: before.requests,
             busy_us: before.busy_us,
@@ -119,7 +125,9 @@ impl EdgeMessage for Page {
     fn bytes_about(&self) -> usize {
         let headers = self.headers.iter().chain(&self.request_headers);
         // A header has two lengths and two places beside its bytes, all of them aligned.
-        let headers: usize = headers.map(|(name, value)| name.len() + value.len() + 24).sum();
+        let headers: usize = headers
+            .map(|(name, value)| name.len() + value.len() + 24)
+            .sum();
         512 + self.url.len() + self.origin.page.len() + headers + self.body.len()
     }
 }
@@ -194,12 +202,29 @@ impl EdgeMessage for Documents1 {
 
 impl From<Documents1> for Documents {
     fn from(Documents1 { entries }: Documents1) -> Documents {
-        Documents { entries: entries.into_iter().map(Document::from).collect() }
+        Documents {
+            entries: entries.into_iter().map(Document::from).collect(),
+        }
     }
 }
 
 impl From<Document1> for Document {
-    fn from(Document1 { url, fetched_at_ms, title, language, links }: Document1) -> Document {
-        Document { url, fetched_at_ms, title, language, links, cut: None }
+    fn from(
+        Document1 {
+            url,
+            fetched_at_ms,
+            title,
+            language,
+            links,
+        }: Document1,
+    ) -> Document {
+        Document {
+            url,
+            fetched_at_ms,
+            title,
+            language,
+            links,
+            cut: None,
+        }
     }
 }

@@ -5,11 +5,13 @@
 //! | RHMB | edge | version | 0 0 | xxh3 64 LE | archive ...
 //! ```
 //!
-//! The checksum covers the archive: bytecheck alone misses most bit flips. Payloads arrive unaligned, so the
-//! archive is copied to aligned memory before it is checked and read. A large message can be read there ([`InPlace`]).
+//! The checksum covers the archive: bytecheck alone misses most bit flips. Payloads arrive
+//! unaligned, so the archive is copied to aligned memory before it is checked and read. A large
+//! message can be read there ([`InPlace`]).
 //!
-//! A program reads the present version of a message and the one before ([`EdgeMessage::BEFORE`]), so that the consumers of
-//! an edge can be updated before its producers. What is of another version is parked.
+//! A program reads the present version of a message and the one before ([`EdgeMessage::BEFORE`]),
+//! so that the consumers of an edge can be updated before its producers. What is of another version
+//! is parked.
 
 use crate::topology::Edge;
 use bytes::Bytes;
@@ -53,20 +55,26 @@ pub struct Before<M> {
 }
 
 impl<M> Before<M> {
-    /// The layout that the message had: a type of its own, with its version, that becomes a present one.
+    /// The layout that the message had: a type of its own, with its version, that becomes a present
+    /// one.
     pub const fn of<Old>() -> Self
     where
         Old: EdgeMessage + Into<M>,
-        Old::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<Old, HighDeserializer<Rancor>>,
+        Old::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>
+            + Deserialize<Old, HighDeserializer<Rancor>>,
     {
-        Before { version: Old::VERSION, read: decode_as::<Old, M> }
+        Before {
+            version: Old::VERSION,
+            read: decode_as::<Old, M>,
+        }
     }
 }
 
 fn decode_as<Old, M>(payload: &[u8]) -> Result<M, Undecodable>
 where
     Old: EdgeMessage + Into<M>,
-    Old::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<Old, HighDeserializer<Rancor>>,
+    Old::Archived:
+        for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<Old, HighDeserializer<Rancor>>,
 {
     decode::<Old>(payload).map(Into::into)
 }
@@ -77,8 +85,8 @@ pub enum Undecodable {
     /// Damaged, or never ours: goes to the dead letters.
     #[error("corrupt message: {0}")]
     Corrupt(String),
-    /// Of a schema that this program does not know: a rolling update is under way, another instance (or this
-    /// one, restarted) will read it.
+    /// Of a schema that this program does not know: a rolling update is under way, another instance
+    /// (or this one, restarted) will read it.
     #[error("schema version {found} of edge {edge}, this program reads version {known}", edge = .edge.name())]
     UnknownVersion {
         /// The edge.
@@ -98,8 +106,8 @@ where
     let mut buffer: AlignedVec = AlignedVec::with_capacity(HEADER_BYTES + message.bytes_about());
     buffer.extend_from_slice(&[0; HEADER_BYTES]);
     // Serializing into memory fails only when an object graph is recursive; ours are trees.
-    let mut buffer =
-        rkyv::api::high::to_bytes_in::<_, Rancor>(message, buffer).expect("a message without cycles always serializes");
+    let mut buffer = rkyv::api::high::to_bytes_in::<_, Rancor>(message, buffer)
+        .expect("a message without cycles always serializes");
     let checksum = xxh3_64(&buffer[HEADER_BYTES..]);
     buffer[0..4].copy_from_slice(&MAGIC);
     buffer[4] = M::EDGE.number();
@@ -112,7 +120,8 @@ where
 pub fn decode<M>(payload: &[u8]) -> Result<M, Undecodable>
 where
     M: EdgeMessage,
-    M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+    M::Archived:
+        for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
 {
     match opened(payload)? {
         Opened::Before(message) => Ok(message),
@@ -129,18 +138,28 @@ enum Opened<M> {
 /// Checks the envelope of a payload, and copies the archive in it to aligned memory.
 fn opened<M: EdgeMessage>(payload: &[u8]) -> Result<Opened<M>, Undecodable> {
     let corrupt = |what: &str| Undecodable::Corrupt(what.to_owned());
-    let (header, body) = payload.split_at_checked(HEADER_BYTES).ok_or_else(|| corrupt("shorter than an envelope"))?;
+    let (header, body) = payload
+        .split_at_checked(HEADER_BYTES)
+        .ok_or_else(|| corrupt("shorter than an envelope"))?;
     if header[0..4] != MAGIC {
         return Err(corrupt("not a rhumb message"));
     }
     if header[4] != M::EDGE.number() {
-        return Err(Undecodable::Corrupt(format!("a message of edge number {} on edge {}", header[4], M::EDGE.name())));
+        return Err(Undecodable::Corrupt(format!(
+            "a message of edge number {} on edge {}",
+            header[4],
+            M::EDGE.name()
+        )));
     }
     if let Some(before) = M::BEFORE.filter(|before| before.version == header[5]) {
         return (before.read)(payload).map(Opened::Before);
     }
     if header[5] != M::VERSION {
-        return Err(Undecodable::UnknownVersion { edge: M::EDGE, found: header[5], known: M::VERSION });
+        return Err(Undecodable::UnknownVersion {
+            edge: M::EDGE,
+            found: header[5],
+            known: M::VERSION,
+        });
     }
     if header[8..16] != xxh3_64(body).to_le_bytes() {
         return Err(corrupt("checksum does not match"));
@@ -155,7 +174,8 @@ fn not_valid(error: Rancor) -> Undecodable {
     Undecodable::Corrupt(format!("archive is not valid: {error}"))
 }
 
-/// A message that is read where it lies, in its archive: nothing of it is copied out that nobody needs.
+/// A message that is read where it lies, in its archive: nothing of it is copied out that nobody
+/// needs.
 pub struct InPlace<M> {
     archive: AlignedVec,
     message: PhantomData<M>,
@@ -166,7 +186,8 @@ where
     M: EdgeMessage + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
     M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>,
 {
-    /// Checks a payload, envelope and archive. A message of the version before is brought to the present one.
+    /// Checks a payload, envelope and archive. A message of the version before is brought to the
+    /// present one.
     ///
     /// # Errors
     /// As [`decode`].
@@ -176,18 +197,28 @@ where
             Opened::Before(message) => return Ok(InPlace::of(&message)),
         };
         rkyv::access::<M::Archived, Rancor>(&archive).map_err(not_valid)?;
-        Ok(InPlace { archive, message: PhantomData })
+        Ok(InPlace {
+            archive,
+            message: PhantomData,
+        })
     }
 
     /// Archives a message.
     pub fn of(message: &M) -> Self {
-        let archive = rkyv::to_bytes(message).map_err(not_valid).expect("a message without cycles always serializes");
-        InPlace { archive, message: PhantomData }
+        let archive = rkyv::to_bytes(message)
+            .map_err(not_valid)
+            .expect("a message without cycles always serializes");
+        InPlace {
+            archive,
+            message: PhantomData,
+        }
     }
 
     /// The message.
     pub fn read(&self) -> &M::Archived {
-        rkyv::access::<M::Archived, Rancor>(&self.archive).map_err(not_valid).expect("it was valid when it came")
+        rkyv::access::<M::Archived, Rancor>(&self.archive)
+            .map_err(not_valid)
+            .expect("it was valid when it came")
     }
 }
 
@@ -205,7 +236,12 @@ mod tests {
 
     fn found() -> FoundUrls {
         FoundUrls {
-            origin: Origin { page: "http://a.test/".into(), topic: "default".into(), depth: 3, ..Origin::default() },
+            origin: Origin {
+                page: "http://a.test/".into(),
+                topic: "default".into(),
+                depth: 3,
+                ..Origin::default()
+            },
             urls: ["http://a.test/1", "http://b.test/é"].into_iter().collect(),
             anchors: Vec::new(),
             sketch: Some(5),
@@ -219,16 +255,32 @@ mod tests {
 
     #[test]
     fn a_message_is_read_in_place_as_it_was() {
-        for message in [InPlace::<FoundUrls>::open(&encode(&found())).unwrap(), InPlace::of(&found())] {
+        for message in [
+            InPlace::<FoundUrls>::open(&encode(&found())).unwrap(),
+            InPlace::of(&found()),
+        ] {
             let read = message.read();
-            assert_eq!((read.origin.page.as_str(), read.origin.depth.to_native()), ("http://a.test/", 3));
-            assert_eq!(rkyv::deserialize::<FoundUrls, Rancor>(read).unwrap(), found());
+            assert_eq!(
+                (read.origin.page.as_str(), read.origin.depth.to_native()),
+                ("http://a.test/", 3)
+            );
+            assert_eq!(
+                rkyv::deserialize::<FoundUrls, Rancor>(read).unwrap(),
+                found()
+            );
         }
         let mut payload = encode(&found()).to_vec();
         payload[HEADER_BYTES] ^= 1;
-        assert_eq!(InPlace::<FoundUrls>::open(&payload).err(), decode::<FoundUrls>(&payload).err());
+        assert_eq!(
+            InPlace::<FoundUrls>::open(&payload).err(),
+            decode::<FoundUrls>(&payload).err()
+        );
         let second = InPlace::<Second>::open(&encode(&First("a".into()))).unwrap();
-        assert_eq!((second.read().0.as_str(), second.read().1.to_native()), ("a", 7), "of the version before");
+        assert_eq!(
+            (second.read().0.as_str(), second.read().1.to_native()),
+            ("a", 7),
+            "of the version before"
+        );
     }
 
     #[test]
@@ -257,12 +309,26 @@ mod tests {
     #[test]
     fn another_version_is_not_corrupt_and_another_edge_is() {
         let mut payload = encode(&found()).to_vec();
-        let (known, other) = (FoundUrls::VERSION, FoundUrls::VERSION + 1);
+        let known = FoundUrls::VERSION;
+        let other = FoundUrls::VERSION + 1;
         payload[5] = other;
-        let error = Undecodable::UnknownVersion { edge: Edge::UrlsFound, found: other, known };
-        assert_eq!(decode::<FoundUrls>(&payload).unwrap_err().to_string(), error.to_string());
-        let split = encode(&SplitUrls { urls: UrlList::new(), ..SplitUrls::default() });
-        assert!(matches!(decode::<FoundUrls>(&split), Err(Undecodable::Corrupt(_))));
+        let error = Undecodable::UnknownVersion {
+            edge: Edge::UrlsFound,
+            found: other,
+            known,
+        };
+        assert_eq!(
+            decode::<FoundUrls>(&payload).unwrap_err().to_string(),
+            error.to_string()
+        );
+        let split = encode(&SplitUrls {
+            urls: UrlList::new(),
+            ..SplitUrls::default()
+        });
+        assert!(matches!(
+            decode::<FoundUrls>(&split),
+            Err(Undecodable::Corrupt(_))
+        ));
     }
 
     /// An edge of which three versions are known: each program reads its own and the one before.
@@ -306,15 +372,34 @@ mod tests {
 
     #[test]
     fn a_program_reads_its_own_version_and_the_one_before() {
-        let (first, second) = (encode(&First("a".into())), encode(&Second("a".into(), 9)));
+        let first = encode(&First("a".into()));
+        let second = encode(&Second("a".into(), 9));
         assert_eq!(decode::<Second>(&first), Ok(Second("a".into(), 7)));
-        assert_eq!((decode::<Second>(&second), decode::<Third>(&second)), (Ok(Second("a".into(), 9)), Ok(Third(9))));
-        let unknown = |found, known| Undecodable::UnknownVersion { edge: TITLES, found, known };
-        assert_eq!(decode::<First>(&second), Err(unknown(2, 1)), "a newer one is for a newer program");
-        assert_eq!(decode::<Third>(&first), Err(unknown(1, 3)), "an older one is for an older program");
+        assert_eq!(
+            (decode::<Second>(&second), decode::<Third>(&second)),
+            (Ok(Second("a".into(), 9)), Ok(Third(9)))
+        );
+        let unknown = |found, known| Undecodable::UnknownVersion {
+            edge: TITLES,
+            found,
+            known,
+        };
+        assert_eq!(
+            decode::<First>(&second),
+            Err(unknown(2, 1)),
+            "a newer one is for a newer program"
+        );
+        assert_eq!(
+            decode::<Third>(&first),
+            Err(unknown(1, 3)),
+            "an older one is for an older program"
+        );
         let mut damaged = first.to_vec();
         damaged[HEADER_BYTES] ^= 1;
-        assert!(matches!(decode::<Second>(&damaged), Err(Undecodable::Corrupt(_))));
+        assert!(matches!(
+            decode::<Second>(&damaged),
+            Err(Undecodable::Corrupt(_))
+        ));
     }
 
     proptest! {

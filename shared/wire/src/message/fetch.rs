@@ -7,21 +7,21 @@ use rkyv::{Archive, Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 
-/// `fetch.asks.<s>`: a fetcher says how many more connections it could open. An ask replaces the asks that
-/// the same fetcher sent before and holds for `stages.fetcher.ask_lifetime`: a job is decided the moment a
-/// server may be contacted, never queued.
+/// `fetch.asks.<s>`: a fetcher says how many more connections it could open. An ask replaces the
+/// asks that the same fetcher sent before and holds for `stages.fetcher.ask_lifetime`: a job is
+/// decided the moment a server may be contacted, never queued.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The instance: the last token of its `fetch.jobs` subject.
     pub fetcher: String,
-    /// Counts the asks of one life of the fetcher; a job names the ask it was granted for, and the fetcher
-    /// counts the job's lease from the moment it sent that ask, so a job that lay somewhere cannot outlive
-    /// its lease (P1).
+    /// Counts the asks of one life of the fetcher; a job names the ask it was granted for, and the
+    /// fetcher counts the job's lease from the moment it sent that ask, so a job that lay somewhere
+    /// cannot outlive its lease (P1).
     pub ask: u64,
     /// Connections that are free and asked of this scheduler.
     pub free: u32,
-    /// Jobs from this scheduler that the fetcher had received when it counted `free`: those granted since
-    /// are taken off.
+    /// Jobs from this scheduler that the fetcher had received when it counted `free`: those granted
+    /// since are taken off.
     pub received: u64,
     /// Changes with every life of the fetcher: `ask` and `received` start anew.
     pub life: u64,
@@ -55,9 +55,21 @@ pub enum ToFetcher {
     },
 }
 
-/// A job's name: the scheduler instance that granted it, the epoch of its ownership, and a number that counts up there.
+/// A job's name: the scheduler instance that granted it, the epoch of its ownership, and a number
+/// that counts up there.
 #[derive(
-    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
 )]
 #[rkyv(derive(Debug, PartialEq))]
 pub struct JobId {
@@ -89,16 +101,16 @@ pub enum JobKind {
 pub struct Job {
     /// Its name.
     pub id: JobId,
-    /// The life of the fetcher it was granted to, see [`Ask::life`]: nobody else's, though another process may
-    /// hear it under the same name while one takes the other's place (P1).
+    /// The life of the fetcher it was granted to, see [`Ask::life`]: nobody else's, though another
+    /// process may hear it under the same name while one takes the other's place (P1).
     pub life: u64,
     /// The ask it was granted for, see [`Ask::ask`].
     pub ask: u64,
     /// Partition of the server: where the reports go.
     pub partition: u16,
-    /// Lease in milliseconds, counted by the fetcher from when it sent the ask (or the last renewal that was
-    /// confirmed), by the scheduler from when it granted (or processed the renewal): the scheduler's always
-    /// ends later.
+    /// Lease in milliseconds, counted by the fetcher from when it sent the ask (or the last renewal
+    /// that was confirmed), by the scheduler from when it granted (or processed the renewal): the
+    /// scheduler's always ends later.
     pub lease_ms: u64,
     /// Pages, or the server's robots.txt.
     pub kind: JobKind,
@@ -129,8 +141,11 @@ pub struct Request {
     pub validators: Validators,
 }
 
-/// Values by which a server tells whether a response is still the same (RFC 9110, section 8.8); empty when it sent none.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+/// Values by which a server tells whether a response is still the same (RFC 9110, section 8.8);
+/// empty when it sent none.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Validators {
     /// `ETag`, at most 256 bytes.
     pub etag: String,
@@ -138,8 +153,8 @@ pub struct Validators {
     pub last_modified: String,
 }
 
-/// `fetch.reports.<p>`: measurements of a job, and how its URLs ended since the report before. Sent with every
-/// renewal and at the end; the last one follows the close of the connection.
+/// `fetch.reports.<p>`: measurements of a job, and how its URLs ended since the report before. Sent
+/// with every renewal and at the end; the last one follows the close of the connection.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The job.
@@ -188,8 +203,8 @@ pub enum RequestEnd {
         status: u16,
         /// Bytes of the body, as sent, after truncation.
         bytes: u64,
-        /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or was not wanted
-        /// (`limits.skip_types`).
+        /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or
+        /// was not wanted (`limits.skip_types`).
         truncated: bool,
         /// From sending the request to the end of the body, in microseconds.
         elapsed_us: u32,
@@ -218,12 +233,15 @@ pub enum Lack {
     /// It has a status of redirects, other than 304, and no target that could be followed
     /// ([`target`](rhumb_url::redirect::target)).
     Target,
-    /// Its body was cut because the end did not come, and its head gives no length: neither Content-Length nor chunks.
+    /// Its body was cut because the end did not come, and its head gives no length: neither
+    /// Content-Length nor chunks.
     Length,
 }
 
 /// Why a request brought no response.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash,
+)]
 #[rkyv(derive(Debug, PartialEq))]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
@@ -231,9 +249,11 @@ pub enum FailureKind {
     Connect,
     /// The TLS handshake failed, for another reason than the certificate.
     Tls,
-    /// Nobody that is trusted vouches for the server's certificate, or it is out of date, or for another name.
+    /// Nobody that is trusted vouches for the server's certificate, or it is out of date, or for
+    /// another name.
     Certificate,
-    /// No answer within `limits.first_byte_timeout`, or not all of it within `limits.request_timeout`.
+    /// No answer within `limits.first_byte_timeout`, or not all of it within
+    /// `limits.request_timeout`.
     Timeout,
     /// The body came more slowly than `limits.transfer_rate_min`.
     Slow,
@@ -282,8 +302,8 @@ pub struct RobotsResponse {
     pub body: Vec<u8>,
 }
 
-/// `pages`: a response as the server sent it; content encoding kept. While there is an archiver, also responses to requests
-/// for robots.txt.
+/// `pages`: a response as the server sent it; content encoding kept. While there is an archiver,
+/// also responses to requests for robots.txt.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The URL requested.
@@ -306,7 +326,8 @@ pub struct Page {
     /// Response headers as sent, names in lower case.
     #[serde(serialize_with = "super::fields::headers")]
     pub headers: Vec<(String, Vec<u8>)>,
-    /// Why the body is not whole; none: it is. In JSON `truncated` says whether there is a reason, and `truncation` which.
+    /// Why the body is not whole; none: it is. In JSON `truncated` says whether there is a reason,
+    /// and `truncation` which.
     #[serde(flatten, serialize_with = "super::fields::truncation")]
     pub truncated: Option<Truncation>,
     /// The body.
@@ -323,11 +344,13 @@ pub struct Page {
 pub enum Truncation {
     /// It is longer than `limits.body_bytes_max`, or than a message may be.
     Length,
-    /// It did not come in time (`limits.request_timeout`), or too slowly (`limits.transfer_rate_min`).
+    /// It did not come in time (`limits.request_timeout`), or too slowly
+    /// (`limits.transfer_rate_min`).
     Time,
     /// The connection ended before the body did, or the body is no longer HTTP from there on.
     Disconnect,
-    /// Another reason, or none that is known: it was not wanted (`limits.skip_types`), or an archive does not say.
+    /// Another reason, or none that is known: it was not wanted (`limits.skip_types`), or an
+    /// archive does not say.
     Unspecified,
 }
 
@@ -344,7 +367,9 @@ impl Truncation {
 }
 
 /// A version of HTTP.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, Default, PartialEq, Eq,
+)]
 #[rkyv(derive(Debug, PartialEq))]
 pub enum HttpVersion {
     /// HTTP/1.0 and what came before it.
@@ -359,9 +384,10 @@ pub enum HttpVersion {
     Http2,
 }
 
-/// `errands.<p>`: what the scheduler of one partition wants of that of another, and its answer. Either a robots.txt
-/// that lies on a server of the other, asked there so that P1 and P2 hold for that server too; or tokens of a shared
-/// budget, or rights in a circle, which the other gives back to the ledger. Soft state: repeated until it is there.
+/// `errands.<p>`: what the scheduler of one partition wants of that of another, and its answer.
+/// Either a robots.txt that lies on a server of the other, asked there so that P1 and P2 hold for
+/// that server too; or tokens of a shared budget, or rights in a circle, which the other gives back
+/// to the ledger. Soft state: repeated until it is there.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// Fetch `url` and answer.

@@ -1,16 +1,17 @@
-//! Frames: several messages of an edge that travel as one, so that the broker stores, delivers and acks one in their place.
+//! Frames: several messages of an edge that travel as one, so that the broker stores, delivers and
+//! acks one in their place.
 //!
 //! ```text
 //! 0      4     5     6            8            16
 //! | RHMB | edge | 255 | count LE16 | xxh3 64 LE | length LE32, count times | envelope ... envelope ... |
 //! ```
 //!
-//! In: payloads in their envelopes; what came from a stream. Out: a frame; the payloads again, without a copy. One message
-//! needs no frame, and travels in its envelope alone.
+//! In: payloads in their envelopes; what came from a stream. Out: a frame; the payloads again,
+//! without a copy. One message needs no frame, and travels in its envelope alone.
 //!
-//! Invariant: the checksum covers the lengths, and each payload has its own in its envelope. So a damaged payload is one
-//! alone, and a frame whose lengths are damaged is damaged as a whole. To a program that knows no frames it is a message of a
-//! schema version that it does not read.
+//! Invariant: the checksum covers the lengths, and each payload has its own in its envelope. So a
+//! damaged payload is one alone, and a frame whose lengths are damaged is damaged as a whole. To a
+//! program that knows no frames it is a message of a schema version that it does not read.
 
 use super::envelope::{HEADER_BYTES, MAGIC, Undecodable};
 use crate::topology::Edge;
@@ -32,9 +33,14 @@ pub fn frame(edge: Edge, payloads: &[Bytes]) -> Bytes {
     if let [payload] = payloads {
         return payload.clone();
     }
-    let count =
-        u16::try_from(payloads.len()).ok().filter(|&count| count > 0).expect("a frame holds 1 to 65,535 payloads");
-    let lengths: Vec<u8> = payloads.iter().flat_map(|payload| length_of(payload).to_le_bytes()).collect();
+    let count = u16::try_from(payloads.len())
+        .ok()
+        .filter(|&count| count > 0)
+        .expect("a frame holds 1 to 65,535 payloads");
+    let lengths: Vec<u8> = payloads
+        .iter()
+        .flat_map(|payload| length_of(payload).to_le_bytes())
+        .collect();
     let bytes: usize = payloads.iter().map(Bytes::len).sum();
     let mut frame = BytesMut::with_capacity(HEADER_BYTES + lengths.len() + bytes);
     frame.put_slice(&MAGIC);
@@ -56,7 +62,10 @@ fn length_of(payload: &Bytes) -> u32 {
 /// # Errors
 /// It is a frame of another edge, or a damaged one.
 pub fn payloads(edge: Edge, message: Bytes) -> Result<Vec<Bytes>, Undecodable> {
-    let Some((header, rest)) = message.split_at_checked(HEADER_BYTES).filter(|(header, _)| is_frame(header)) else {
+    let Some((header, rest)) = message
+        .split_at_checked(HEADER_BYTES)
+        .filter(|(header, _)| is_frame(header))
+    else {
         return Ok(vec![message]);
     };
     let corrupt = |what: &str| Err(Undecodable::Corrupt(what.to_owned()));
@@ -99,8 +108,16 @@ mod tests {
     const EDGE: Edge = Edge::UrlsFound;
 
     fn found(page: &str) -> Bytes {
-        let origin = Origin { page: page.to_owned(), ..Origin::default() };
-        encode(&FoundUrls { origin, urls: [page].into_iter().collect(), anchors: Vec::new(), sketch: None })
+        let origin = Origin {
+            page: page.to_owned(),
+            ..Origin::default()
+        };
+        encode(&FoundUrls {
+            origin,
+            urls: [page].into_iter().collect(),
+            anchors: Vec::new(),
+            sketch: None,
+        })
     }
 
     #[test]
@@ -109,14 +126,28 @@ mod tests {
         assert_eq!(payloads(EDGE, frame(EDGE, &messages)).unwrap(), messages);
         assert_eq!(frame(EDGE, &messages[..1]), messages[0]);
         assert_eq!(payloads(EDGE, messages[0].clone()).unwrap(), messages[..1]);
-        assert_eq!(payloads(EDGE, Bytes::from_static(b"short")).unwrap(), [Bytes::from_static(b"short")]);
+        assert_eq!(
+            payloads(EDGE, Bytes::from_static(b"short")).unwrap(),
+            [Bytes::from_static(b"short")]
+        );
     }
 
     #[test]
-    fn no_message_has_the_version_of_a_frame_and_who_knows_no_frames_does_not_take_one_for_damaged() {
-        assert!(MESSAGES.iter().all(|row| row.version != FRAME_VERSION && row.before != Some(FRAME_VERSION)));
+    fn no_message_has_the_version_of_a_frame_and_who_knows_no_frames_does_not_take_one_for_damaged()
+    {
+        assert!(
+            MESSAGES
+                .iter()
+                .all(|row| row.version != FRAME_VERSION && row.before != Some(FRAME_VERSION))
+        );
         let framed = frame(EDGE, &["http://a.test/", "http://b.test/"].map(found));
-        assert!(matches!(decode::<FoundUrls>(&framed), Err(Undecodable::UnknownVersion { found: FRAME_VERSION, .. })));
+        assert!(matches!(
+            decode::<FoundUrls>(&framed),
+            Err(Undecodable::UnknownVersion {
+                found: FRAME_VERSION,
+                ..
+            })
+        ));
     }
 
     #[test]
@@ -132,14 +163,18 @@ mod tests {
     #[test]
     fn a_flipped_bit_of_the_lengths_damages_the_frame_as_a_whole() {
         let framed = frame(EDGE, &["http://a.test/", "http://b.test/"].map(found)).to_vec();
-        // What tells the edge is looked at, too; without magic or version it is no frame, and no message either.
+        // What tells the edge is looked at, too; without magic or version it is no frame, and no
+        // message either.
         for bit in (4 * 8..5 * 8).chain(6 * 8..(HEADER_BYTES + 2 * LENGTH_BYTES) * 8) {
             let mut damaged = framed.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(payloads(EDGE, damaged.into()).is_err(), "bit {bit}");
         }
         for length in HEADER_BYTES..framed.len() {
-            assert!(payloads(EDGE, framed[..length].to_vec().into()).is_err(), "{length}");
+            assert!(
+                payloads(EDGE, framed[..length].to_vec().into()).is_err(),
+                "{length}"
+            );
         }
         let longer = [framed, vec![0]].concat();
         assert!(payloads(EDGE, longer.into()).is_err());

@@ -1,24 +1,40 @@
-//! The messages of the pipeline: one Rust type per edge and one per reply, archived with rkyv, in one envelope.
+//! The messages of the pipeline: one Rust type per edge and one per reply, archived with rkyv, in
+//! one envelope.
 //!
-//! [`MESSAGES`] lists them with edge and version; [`crate::topology::EDGES`] says who sends each to whom. Each type stands with
-//! the others of its part of the way: discovery to frontier (`urls`), scheduler and fetcher (`fetch`), what came of it
-//! (`outcomes`), parser (`content`).
+//! [`MESSAGES`] lists them with edge and version; [`crate::topology::EDGES`] says who sends each to
+//! whom. Each type stands with the others of its part of the way: discovery to frontier (`urls`),
+//! scheduler and fetcher (`fetch`), what came of it (`outcomes`), parser (`content`).
 //!
 //! Invariant: nothing is read from a payload before its magic, edge, schema version, checksum and
 //! archive have been checked ([`envelope`]).
 
-#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+#[allow(
+    missing_docs,
+    reason = "rkyv's derive makes archived twins without docs"
+)]
 mod content;
-#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+#[allow(
+    missing_docs,
+    reason = "rkyv's derive makes archived twins without docs"
+)]
 mod earlier;
 pub mod envelope;
-#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+#[allow(
+    missing_docs,
+    reason = "rkyv's derive makes archived twins without docs"
+)]
 mod fetch;
 mod fields;
 mod frame;
-#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+#[allow(
+    missing_docs,
+    reason = "rkyv's derive makes archived twins without docs"
+)]
 mod outcomes;
-#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+#[allow(
+    missing_docs,
+    reason = "rkyv's derive makes archived twins without docs"
+)]
 mod quality;
 mod reference;
 mod sitemap;
@@ -26,7 +42,10 @@ mod table;
 pub mod tap;
 mod text;
 mod trace;
-#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+#[allow(
+    missing_docs,
+    reason = "rkyv's derive makes archived twins without docs"
+)]
 mod urls;
 
 pub use crate::topology::Edge;

@@ -7,7 +7,18 @@ use rkyv::{Archive, Deserialize, Serialize};
 
 /// How a new URL ended, exactly one of these.
 #[derive(
-    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
 )]
 #[rkyv(derive(Debug, PartialEq))]
 #[serde(rename_all = "kebab-case")]
@@ -72,7 +83,9 @@ impl Outcome {
 }
 
 /// `outcomes.<p>`: how URLs ended.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Outcomes {
     /// One entry per URL.
     pub entries: Vec<OutcomeEntry>,

@@ -2,10 +2,22 @@
 
 use rkyv::{Archive, Deserialize, Serialize};
 
-/// A number from 0, of any scale; the larger, the better. Kept as the bits of a 32-bit float, which are in the order
-/// of the numbers.
+/// A number from 0, of any scale; the larger, the better. Kept as the bits of a 32-bit float, which
+/// are in the order of the numbers.
 #[derive(
-    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord,
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
 )]
 #[serde(into = "f32")]
 pub struct Quality(u32);
@@ -26,7 +38,11 @@ impl Quality {
     pub fn get(self) -> f32 {
         let value = f32::from_bits(self.0);
         // Bits that came from elsewhere may be those of no quality.
-        if value >= 0.0 && value.is_finite() { value } else { 0.0 }
+        if value >= 0.0 && value.is_finite() {
+            value
+        } else {
+            0.0
+        }
     }
 
     /// The part of each heir when it is shared equally among `heirs` of them.

@@ -5,8 +5,8 @@
 //! | RHMB | edge | 254 | 0 | xxh3 64 LE | offset LE64 | length LE32 | name of the file |
 //! ```
 //!
-//! Invariant: the checksum covers all that follows it. The payload has those of its envelopes. To a program that knows no
-//! references it is a message of a schema version that it does not read.
+//! Invariant: the checksum covers all that follows it. The payload has those of its envelopes. To a
+//! program that knows no references it is a message of a schema version that it does not read.
 
 use super::envelope::{HEADER_BYTES, MAGIC, Undecodable};
 use crate::topology::Edge;
@@ -55,7 +55,9 @@ impl Reference {
     /// # Errors
     /// It is a damaged reference, or one of another edge.
     pub fn read(edge: Edge, message: &[u8]) -> Result<Option<Reference>, Undecodable> {
-        let Some((header, place)) = message.split_at_checked(HEADER_BYTES) else { return Ok(None) };
+        let Some((header, place)) = message.split_at_checked(HEADER_BYTES) else {
+            return Ok(None);
+        };
         if header[..4] != MAGIC || header[5] != REFERENCE_VERSION {
             return Ok(None);
         }
@@ -70,24 +72,35 @@ impl Reference {
             return corrupt("a reference that ends within its place");
         };
         let (offset, length) = numbers.split_at(size_of::<u64>());
-        let (Ok(offset), Ok(length), Ok(file)) = (offset.try_into(), length.try_into(), std::str::from_utf8(name))
-        else {
+        let (Ok(offset), Ok(length), Ok(file)) = (
+            offset.try_into(),
+            length.try_into(),
+            std::str::from_utf8(name),
+        ) else {
             return corrupt("a reference to a file without a name");
         };
         if !is_name(file) {
             return corrupt("a reference to a file outside its folder");
         }
-        let (offset, length) = (u64::from_le_bytes(offset), u32::from_le_bytes(length));
+        let offset = u64::from_le_bytes(offset);
+        let length = u32::from_le_bytes(length);
         if offset > OFFSET_MAX {
             return corrupt("a reference behind the end of any file");
         }
-        Ok(Some(Reference { file: file.to_owned(), offset, length }))
+        Ok(Some(Reference {
+            file: file.to_owned(),
+            offset,
+            length,
+        }))
     }
 }
 
 /// Says whether a name is that of a file in the folder itself.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('.') && !name.contains(['/', '\0'])
+    !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with('.')
+        && !name.contains(['/', '\0'])
 }
 
 #[cfg(test)]
@@ -99,12 +112,19 @@ mod tests {
     const EDGE: Edge = Edge::Pages;
 
     fn reference() -> Reference {
-        Reference { file: "fetcher-0-00000000000000ff-7".into(), offset: 1 << 33, length: 262_144 }
+        Reference {
+            file: "fetcher-0-00000000000000ff-7".into(),
+            offset: 1 << 33,
+            length: 262_144,
+        }
     }
 
     #[test]
     fn a_reference_is_read_as_it_was_written_and_a_message_is_none() {
-        assert_eq!(Reference::read(EDGE, &reference().message(EDGE)).unwrap(), Some(reference()));
+        assert_eq!(
+            Reference::read(EDGE, &reference().message(EDGE)).unwrap(),
+            Some(reference())
+        );
         for message in [&b""[..], b"RHMB", &[0; 64]] {
             assert_eq!(Reference::read(EDGE, message).unwrap(), None);
         }
@@ -113,19 +133,40 @@ mod tests {
 
     #[test]
     fn what_no_file_system_could_hold_is_no_reference() {
-        let longest = Reference { file: "x".repeat(255), offset: OFFSET_MAX, ..reference() };
-        assert_eq!(Reference::read(EDGE, &longest.message(EDGE)).unwrap(), Some(longest.clone()));
-        for reference in
-            [Reference { file: "x".repeat(256), ..reference() }, Reference { offset: OFFSET_MAX + 1, ..reference() }]
-        {
-            assert!(Reference::read(EDGE, &reference.message(EDGE)).is_err(), "{reference:?}");
+        let longest = Reference {
+            file: "x".repeat(255),
+            offset: OFFSET_MAX,
+            ..reference()
+        };
+        assert_eq!(
+            Reference::read(EDGE, &longest.message(EDGE)).unwrap(),
+            Some(longest.clone())
+        );
+        for reference in [
+            Reference {
+                file: "x".repeat(256),
+                ..reference()
+            },
+            Reference {
+                offset: OFFSET_MAX + 1,
+                ..reference()
+            },
+        ] {
+            assert!(
+                Reference::read(EDGE, &reference.message(EDGE)).is_err(),
+                "{reference:?}"
+            );
         }
     }
 
     #[test]
     fn no_message_and_no_frame_has_the_version_of_a_reference() {
         assert_ne!(REFERENCE_VERSION, FRAME_VERSION);
-        assert!(MESSAGES.iter().all(|row| row.version != REFERENCE_VERSION && row.before != Some(REFERENCE_VERSION)));
+        assert!(
+            MESSAGES.iter().all(
+                |row| row.version != REFERENCE_VERSION && row.before != Some(REFERENCE_VERSION)
+            )
+        );
         let message = reference().message(EDGE);
         assert_eq!(payloads(EDGE, message.clone()).unwrap(), [message]);
     }
@@ -139,11 +180,28 @@ mod tests {
             assert!(Reference::read(EDGE, &damaged).is_err(), "bit {bit}");
         }
         for length in HEADER_BYTES..message.len() {
-            assert!(Reference::read(EDGE, &message[..length]).is_err(), "{length}");
+            assert!(
+                Reference::read(EDGE, &message[..length]).is_err(),
+                "{length}"
+            );
         }
-        for file in ["", ".", "..", "../../etc/passwd", "/etc/passwd", ".hidden", "a/b"] {
-            let leads_elsewhere = Reference { file: file.into(), ..reference() };
-            assert!(Reference::read(EDGE, &leads_elsewhere.message(EDGE)).is_err(), "{file}");
+        for file in [
+            "",
+            ".",
+            "..",
+            "../../etc/passwd",
+            "/etc/passwd",
+            ".hidden",
+            "a/b",
+        ] {
+            let leads_elsewhere = Reference {
+                file: file.into(),
+                ..reference()
+            };
+            assert!(
+                Reference::read(EDGE, &leads_elsewhere.message(EDGE)).is_err(),
+                "{file}"
+            );
         }
     }
 

@@ -1,9 +1,11 @@
 //! The table of messages: every type that travels between processes, replies included.
 //!
-//! In: the types of this module. Out: [`MESSAGES`], by which a payload of any edge is read without knowing its type.
+//! In: the types of this module. Out: [`MESSAGES`], by which a payload of any edge is read without
+//! knowing its type.
 //!
-//! Invariant: each edge has one type of message, and at most one that answers it; the table of edges
-//! ([`crate::topology::EDGES`]) names the same ones. The tests at the end of this file hold it.
+//! Invariant: each edge has one type of message, and at most one that answers it; the table of
+//! edges ([`crate::topology::EDGES`]) names the same ones. The tests at the end of this file hold
+//! it.
 
 use super::content::{ContentAsk, ContentReply, Documents};
 use super::envelope::{EdgeMessage, Undecodable, decode};
@@ -39,14 +41,22 @@ impl MessageRow {
     const fn of<M>(name: &'static str) -> MessageRow
     where
         M: EdgeMessage + serde::Serialize,
-        M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+        M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>
+            + Deserialize<M, HighDeserializer<Rancor>>,
     {
         let edge = M::EDGE.row().expect("an edge of the table").edge;
         let before = match M::BEFORE {
             Some(before) => Some(before.version),
             None => None,
         };
-        MessageRow { name, edge, version: M::VERSION, before, is_reply: M::IS_REPLY, json: json::<M> }
+        MessageRow {
+            name,
+            edge,
+            version: M::VERSION,
+            before,
+            is_reply: M::IS_REPLY,
+            json: json::<M>,
+        }
     }
 }
 
@@ -74,9 +84,11 @@ pub const MESSAGES: [MessageRow; 17] = [
 fn json<M>(payload: &[u8]) -> Result<Value, Undecodable>
 where
     M: EdgeMessage + serde::Serialize,
-    M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+    M::Archived:
+        for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
 {
-    serde_json::to_value(decode::<M>(payload)?).map_err(|error| Undecodable::Corrupt(error.to_string()))
+    serde_json::to_value(decode::<M>(payload)?)
+        .map_err(|error| Undecodable::Corrupt(error.to_string()))
 }
 
 #[cfg(test)]
@@ -89,27 +101,57 @@ mod tests {
     fn the_messages_of_an_edge_are_those_that_its_row_names() {
         for edge in Edge::ALL {
             let names = |is_reply| {
-                let rows = MESSAGES.iter().filter(move |row| row.edge == edge && row.is_reply == is_reply);
+                let rows = MESSAGES
+                    .iter()
+                    .filter(move |row| row.edge == edge && row.is_reply == is_reply);
                 rows.map(|row| row.name).collect::<Vec<_>>()
             };
-            assert_eq!(names(false), [edge.row().unwrap().message], "{}", edge.name());
-            assert_eq!(names(true), edge.row().unwrap().reply.into_iter().collect::<Vec<_>>(), "{}", edge.name());
+            assert_eq!(
+                names(false),
+                [edge.row().unwrap().message],
+                "{}",
+                edge.name()
+            );
+            assert_eq!(
+                names(true),
+                edge.row().unwrap().reply.into_iter().collect::<Vec<_>>(),
+                "{}",
+                edge.name()
+            );
         }
     }
 
     #[test]
     fn an_envelope_tells_every_two_messages_apart() {
-        let versions = |row: &MessageRow| [Some(row.version), row.before].into_iter().flatten().collect::<Vec<_>>();
-        let envelopes = MESSAGES.iter().flat_map(|row| versions(row).into_iter().map(|it| (row.edge.number(), it)));
+        let versions = |row: &MessageRow| {
+            [Some(row.version), row.before]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+        };
+        let envelopes = MESSAGES
+            .iter()
+            .flat_map(|row| versions(row).into_iter().map(|it| (row.edge.number(), it)));
         let envelopes: Vec<(u8, u8)> = envelopes.collect();
-        assert_eq!(envelopes.iter().collect::<BTreeSet<_>>().len(), envelopes.len());
+        assert_eq!(
+            envelopes.iter().collect::<BTreeSet<_>>().len(),
+            envelopes.len()
+        );
     }
 
     #[test]
     fn a_reply_is_read_by_its_own_row_alone() {
-        let payload = encode(&AskReply { granted: 7, ready: 3 });
-        let read: Vec<(&str, Value)> =
-            MESSAGES.iter().filter_map(|row| Some((row.name, (row.json)(&payload).ok()?))).collect();
-        assert_eq!(read, [("AskReply", serde_json::json!({ "granted": 7, "ready": 3 }))]);
+        let payload = encode(&AskReply {
+            granted: 7,
+            ready: 3,
+        });
+        let read: Vec<(&str, Value)> = MESSAGES
+            .iter()
+            .filter_map(|row| Some((row.name, (row.json)(&payload).ok()?)))
+            .collect();
+        assert_eq!(
+            read,
+            [("AskReply", serde_json::json!({ "granted": 7, "ready": 3 }))]
+        );
     }
 }

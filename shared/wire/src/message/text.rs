@@ -1,7 +1,7 @@
 //! A list of URLs in one allocation.
 //!
-//! A page carries some fifty links and every stage passes them on: one string with its ends costs one
-//! copy and one check of its encoding, where a list of strings costs fifty of each.
+//! A page carries some fifty links and every stage passes them on: one string with its ends costs
+//! one copy and one check of its encoding, where a list of strings costs fifty of each.
 
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -42,12 +42,18 @@ impl UrlList {
 
     /// The URL at an index; empty beyond the end of the list.
     pub fn get(&self, index: usize) -> &str {
-        let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |&end| end as usize);
-        self.ends.get(index).and_then(|&end| self.text.get(start..end as usize)).unwrap_or("")
+        let start = index
+            .checked_sub(1)
+            .and_then(|before| self.ends.get(before))
+            .map_or(0, |&end| end as usize);
+        self.ends
+            .get(index)
+            .and_then(|&end| self.text.get(start..end as usize))
+            .unwrap_or("")
     }
 
-    /// The URLs in order. An end that does not fit the text (no encoder of ours writes one) gives an
-    /// empty string, never a panic.
+    /// The URLs in order. An end that does not fit the text (no encoder of ours writes one) gives
+    /// an empty string, never a panic.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         let mut start = 0usize;
         self.ends.iter().map(move |&end| {
@@ -82,12 +88,18 @@ mod tests {
     fn urls_come_back_in_order() {
         let list: UrlList = ["http://a/", "", "http://b/é"].into_iter().collect();
         assert_eq!(list.len(), 3);
-        assert_eq!(list.iter().collect::<Vec<_>>(), ["http://a/", "", "http://b/é"]);
+        assert_eq!(
+            list.iter().collect::<Vec<_>>(),
+            ["http://a/", "", "http://b/é"]
+        );
     }
 
     #[test]
     fn ends_that_do_not_fit_give_empty_urls() {
-        let list = UrlList { text: "héé".into(), ends: vec![2, 900, 1] };
+        let list = UrlList {
+            text: "héé".into(),
+            ends: vec![2, 900, 1],
+        };
         assert_eq!(list.iter().collect::<Vec<_>>(), ["", "", ""]);
     }
 }

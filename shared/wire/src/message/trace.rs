@@ -2,9 +2,10 @@
 //!
 //! In: the URL of a page, or an id as a person types it. Out: the id.
 //!
-//! Invariant: the id follows from the URL alone. Every stage that meets the page, or a link that stood on it, has that URL
-//! in hand ([`Page::url`], [`Origin::page`]), so no message carries the id and no store keeps it. A page that is fetched
-//! again has the same trace: time and job tell its fetches apart.
+//! Invariant: the id follows from the URL alone. Every stage that meets the page, or a link that
+//! stood on it, has that URL in hand ([`Page::url`], [`Origin::page`]), so no message carries the
+//! id and no store keeps it. A page that is fetched again has the same trace: time and job tell its
+//! fetches apart.
 
 use super::fetch::{Page, Request};
 use super::outcomes::OutcomeEntry;
@@ -40,7 +41,9 @@ impl FromStr for Trace {
     fn from_str(text: &str) -> Result<Self, String> {
         let is_id = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let id = u64::from_str_radix(text, 16).ok().filter(|_| is_id);
-        id.map(Trace).ok_or_else(|| format!("'{text}' is no trace: accepted are {DIGITS} hexadecimal digits"))
+        id.map(Trace).ok_or_else(|| {
+            format!("'{text}' is no trace: accepted are {DIGITS} hexadecimal digits")
+        })
     }
 }
 
@@ -97,13 +100,21 @@ mod tests {
             "00abcdef0123456g",
             "0xabcdef01234567",
         ] {
-            assert!(text.parse::<Trace>().unwrap_err().contains("16 hexadecimal digits"), "{text}");
+            assert!(
+                text.parse::<Trace>()
+                    .unwrap_err()
+                    .contains("16 hexadecimal digits"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn links_carry_the_trace_of_the_page_on_which_they_stood_and_seeds_carry_none() {
-        let origin = Origin { page: "http://a.test/x".into(), ..Origin::default() };
+        let origin = Origin {
+            page: "http://a.test/x".into(),
+            ..Origin::default()
+        };
         assert_eq!(origin.trace(), Some(Trace::of("http://a.test/x")));
         assert_eq!(Origin::seed("t").trace(), None);
     }

@@ -7,11 +7,14 @@ use crate::topology::Edge;
 use rkyv::rancor::Infallible;
 use rkyv::{Archive, Deserialize, Serialize};
 
-/// How URLs were found: the trace of discovery that travels with them to their outcome. By default nothing is known.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq, Hash)]
+/// How URLs were found: the trace of discovery that travels with them to their outcome. By default
+/// nothing is known.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq, Hash,
+)]
 pub struct Origin {
-    /// The page on which the URLs stood; empty for a seed. Of sitemaps that are named as such it has a mark: see
-    /// [`Origin::found_on`], [`Origin::sitemap_of`].
+    /// The page on which the URLs stood; empty for a seed. Of sitemaps that are named as such it
+    /// has a mark: see [`Origin::found_on`], [`Origin::sitemap_of`].
     pub page: String,
     /// The crawl goal they belong to.
     pub topic: String,
@@ -21,12 +24,13 @@ pub struct Origin {
     pub redirects: u8,
     /// A seed, or what a seed redirected to: its host joins the scope.
     pub seed: bool,
-    /// Number of the injection that wants them fetched although they were met before (`rhumb inject --again`); 0: none. The
-    /// URL-seen test lets each URL pass once for each injection, however often its messages come. Redirect targets inherit
-    /// it, links do not.
+    /// Number of the injection that wants them fetched although they were met before (`rhumb inject
+    /// --again`); 0: none. The URL-seen test lets each URL pass once for each injection, however
+    /// often its messages come. Redirect targets inherit it, links do not.
     pub again: u64,
-    /// Quality that flowed to each of these URLs: a seed has 1, and a page shares its own equally among its links (a form
-    /// of OPIC that looks at each page once: Abiteboul, Preda and Cobena 2003).
+    /// Quality that flowed to each of these URLs: a seed has 1, and a page shares its own equally
+    /// among its links (a form of OPIC that looks at each page once: Abiteboul, Preda and Cobena
+    /// 2003).
     pub flow: Quality,
 }
 
@@ -41,12 +45,22 @@ impl ArchivedOrigin {
 impl Origin {
     /// The origin of the seeds of a topic.
     pub fn seed(topic: &str) -> Self {
-        Origin { topic: topic.to_owned(), seed: true, flow: Quality::SEED, ..Origin::default() }
+        Origin {
+            topic: topic.to_owned(),
+            seed: true,
+            flow: Quality::SEED,
+            ..Origin::default()
+        }
     }
 
     /// Where they were found, for people: `found on http://a.test/ (depth 1, topic default)`.
     pub fn in_words(&self) -> String {
-        let Origin { topic, depth, redirects, .. } = self;
+        let Origin {
+            topic,
+            depth,
+            redirects,
+            ..
+        } = self;
         let page = self.found_on();
         match (page, redirects) {
             ("", _) => format!("a seed of topic {topic}"),
@@ -56,23 +70,27 @@ impl Origin {
     }
 }
 
-/// `urls.found`: the links of one page, the target of a redirect, the sitemaps that a robots.txt names, or seeds. All
-/// URLs are canonical, apart from the literal target of a redirect whose canonical form is its source's.
+/// `urls.found`: the links of one page, the target of a redirect, the sitemaps that a robots.txt
+/// names, or seeds. All URLs are canonical, apart from the literal target of a redirect whose
+/// canonical form is its source's.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct FoundUrls {
     /// How they were found.
     pub origin: Origin,
     /// The URLs.
     pub urls: UrlList,
-    /// For each URL the text that its page has about it, when `stages.parser.anchors` is on; else empty.
+    /// For each URL the text that its page has about it, when `stages.parser.anchors` is on; else
+    /// empty.
     pub anchors: Vec<Anchor>,
-    /// Sketch of the page's text ([`rhumb_url::sketch`]), of one page of 32; none in a further message of the page, and when
-    /// there is no page or little text.
+    /// Sketch of the page's text ([`rhumb_url::sketch`]), of one page of 32; none in a further
+    /// message of the page, and when there is no page or little text.
     pub sketch: Option<u64>,
 }
 
 /// The text of a link and around it, for consumers that score URLs.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Anchor {
     /// The text of the link, white space collapsed, at most 128 bytes.
     pub text: String,
@@ -82,7 +100,18 @@ pub struct Anchor {
 
 /// Why a found URL did not go on to the URL-seen test.
 #[derive(
-    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
 )]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -129,7 +158,8 @@ impl FilterReason {
     }
 }
 
-/// `urls.filtered`: URLs of one page that the filters rejected. For taps: counted in [`SplitUrls::filtered`].
+/// `urls.filtered`: URLs of one page that the filters rejected. For taps: counted in
+/// [`SplitUrls::filtered`].
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct FilteredUrls {
     /// How they were found.
@@ -140,9 +170,12 @@ pub struct FilteredUrls {
     pub reasons: Vec<FilterReason>,
 }
 
-/// `urls.boosts.<p>`: what found URLs say of others of one partition: what later links add to those that were found before, and
-/// what pages look like that bring more of their kind. One that is lost only leaves a URL in its place.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+/// `urls.boosts.<p>`: what found URLs say of others of one partition: what later links add to those
+/// that were found before, and what pages look like that bring more of their kind. One that is lost
+/// only leaves a URL in its place.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Boosts {
     /// Partition of all of them.
     pub partition: u16,
@@ -174,8 +207,11 @@ pub struct Boost {
     pub is_cash: bool,
 }
 
-/// `urls.split.<p>`: up to `stages.host-splitter.batch_urls_max` (256) URLs of one partition, from several pages.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+/// `urls.split.<p>`: up to `stages.host-splitter.batch_urls_max` (256) URLs of one partition, from
+/// several pages.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct SplitUrls {
     /// How the URLs were found, each way once.
     pub origins: Vec<Origin>,
@@ -183,17 +219,20 @@ pub struct SplitUrls {
     pub urls: UrlList,
     /// For each URL its index in `origins`.
     pub origin_of: Vec<u32>,
-    /// URLs rejected upstream since the last batch, by [`FilterReason`] in order of `ALL`: they ride along so
-    /// that found = filtered + repeated + new is counted in one place (P3).
+    /// URLs rejected upstream since the last batch, by [`FilterReason`] in order of `ALL`: they
+    /// ride along so that found = filtered + repeated + new is counted in one place (P3).
     pub filtered: [u32; FilterReason::ALL.len()],
     /// URLs dropped upstream since the last batch because a cache knew them: they ride along, too.
     pub repeated: u32,
-    /// Different in each batch of a host-splitter's life, so that the broker takes no two for the same message.
+    /// Different in each batch of a host-splitter's life, so that the broker takes no two for the
+    /// same message.
     pub number: u64,
 }
 
 /// `urls.new.<p>`: URLs that passed the URL-seen test.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct NewUrls {
     /// Partition of all of them.
     pub partition: u16,
@@ -203,9 +242,9 @@ pub struct NewUrls {
     pub urls: UrlList,
     /// For each URL its index in `origins`.
     pub origin_of: Vec<u32>,
-    /// Serial number of the first URL; the others follow it without a gap. A partition's new URLs are
-    /// numbered 1, 2, 3, … in the commit that accepts them, so that the frontier recognises one that comes
-    /// twice whatever the broker did (P3).
+    /// Serial number of the first URL; the others follow it without a gap. A partition's new URLs
+    /// are numbered 1, 2, 3, … in the commit that accepts them, so that the frontier recognises one
+    /// that comes twice whatever the broker did (P3).
     pub first_serial: u64,
 }
 
@@ -232,13 +271,16 @@ pub enum Resolution {
 pub struct ServerResolution {
     /// `scheme://host[:port]`, as in the canonical URLs.
     pub server: String,
-    /// Its address; none while the question is pending. The answer then follows in a message of its own.
+    /// Its address; none while the question is pending. The answer then follows in a message of its
+    /// own.
     pub resolution: Option<Resolution>,
 }
 
-/// `urls.ready.<p>`: new URLs with the addresses of their servers; without URLs, addresses that were pending or that
-/// `dns.refresh` asked for.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+/// `urls.ready.<p>`: new URLs with the addresses of their servers; without URLs, addresses that
+/// were pending or that `dns.refresh` asked for.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct ReadyUrls {
     /// Partition of all of them.
     pub partition: u16,

@@ -14,8 +14,8 @@ impl Edge {
         all
     };
 
-    /// The edge's row; none for a [further](Edge::further) edge. An edge without one does not compile as soon as a message
-    /// has it ([`MESSAGES`](crate::message::MESSAGES)).
+    /// The edge's row; none for a [further](Edge::further) edge. An edge without one does not
+    /// compile as soon as a message has it ([`MESSAGES`](crate::message::MESSAGES)).
     pub const fn row(self) -> Option<&'static EdgeRow> {
         match self {
             Edge::Further { .. } => None,
@@ -23,7 +23,8 @@ impl Edge {
         }
     }
 
-    /// The edge's name, as operators write it (`rhumb tap urls.new`), and its key below `edges` in `pipeline.yaml`.
+    /// The edge's name, as operators write it (`rhumb tap urls.new`), and its key below `edges` in
+    /// `pipeline.yaml`.
     pub const fn name(self) -> &'static str {
         match self {
             Edge::Further { name, .. } => name,
@@ -39,8 +40,8 @@ impl Edge {
         }
     }
 
-    /// Says whether several of its messages may travel as one. Only stages without state read such an edge: where a stage has
-    /// come in a stream is counted by the stream's messages.
+    /// Says whether several of its messages may travel as one. Only stages without state read such
+    /// an edge: where a stage has come in a stream is counted by the stream's messages.
     pub const fn is_framed(self) -> bool {
         match self.row() {
             Some(row) => row.is_framed,
@@ -61,7 +62,8 @@ impl Edge {
         Edge::ALL.into_iter().find(|edge| edge.name() == name)
     }
 
-    /// The template of its subjects, without the prefix that all subjects of a crawl have, and without lanes.
+    /// The template of its subjects, without the prefix that all subjects of a crawl have, and
+    /// without lanes.
     pub fn template(self) -> String {
         let last = match self.division() {
             Division::Whole | Division::Lane => "",
@@ -121,16 +123,17 @@ const FETCHER: Party = Party::Stage(StageName::Fetcher);
 const PARSER: Party = Party::Stage(StageName::Parser);
 const ARCHIVER: Party = Party::Stage(StageName::Archiver);
 
-/// The key below `edges` of the dead letters: a stream beside the edges. Any stage puts corrupt messages there, and
-/// those that three of its processes died of. An operator takes them out (`rhumb dead`).
+/// The key below `edges` of the dead letters: a stream beside the edges. Any stage puts corrupt
+/// messages there, and those that three of its processes died of. An operator takes them out
+/// (`rhumb dead`).
 pub const DEAD: &str = "dead";
 
-/// The key below `edges` of the parked messages: a stream beside the edges. A stage puts messages there whose schema
-/// version it does not read, and a program that reads them puts them back.
+/// The key below `edges` of the parked messages: a stream beside the edges. A stage puts messages
+/// there whose schema version it does not read, and a program that reads them puts them back.
 pub const PARKED: &str = "parked";
 
-/// The key below `edges` of the moves: a stream beside the edges, with partitions on their way from one instance of a
-/// stage to another.
+/// The key below `edges` of the moves: a stream beside the edges, with partitions on their way from
+/// one instance of a stage to another.
 pub const MOVES: &str = "moves";
 
 /// All edges, one row each, in the order of their numbers.

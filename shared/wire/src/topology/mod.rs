@@ -1,14 +1,15 @@
 //! The topology: every edge and every stage of the pipeline, in two constant tables.
 //!
-//! In: nothing; the tables are written by hand. Out: [`EDGES`] and [`STAGES`], from which streams, consumers, subjects,
-//! validation, the list of the tap, `rhumb status`, `rhumb why` and `rhumb topology` are derived, and the words in which
-//! code names a place in the pipeline: [`Edge`], [`StageName`], [`Source`], [`Token`]. [`User`], [`BUCKETS`] and [`BESIDE`]
-//! say who uses what at the broker beside the edges.
+//! In: nothing; the tables are written by hand. Out: [`EDGES`] and [`STAGES`], from which streams,
+//! consumers, subjects, validation, the list of the tap, `rhumb status`, `rhumb why` and `rhumb
+//! topology` are derived, and the words in which code names a place in the pipeline: [`Edge`],
+//! [`StageName`], [`Source`], [`Token`]. [`User`], [`BUCKETS`] and [`BESIDE`] say who uses what at
+//! the broker beside the edges.
 //!
 //! Stages beside the pipeline stand in no table; they bring their own edges ([`Edge::further`]).
 //!
-//! Invariant: each edge and each stage of the pipeline has one row, and the two tables say the same of who produces and
-//! who consumes. The tests at the end of this file hold it.
+//! Invariant: each edge and each stage of the pipeline has one row, and the two tables say the same
+//! of who produces and who consumes. The tests at the end of this file hold it.
 
 mod edges;
 mod picture;
@@ -30,7 +31,10 @@ pub const fn sources(stage: StageName) -> &'static [Source] {
 /// The stages that consume an edge, each with how it takes part.
 pub fn consumers(edge: Edge) -> impl Iterator<Item = (StageName, Source)> {
     let of_stage = move |row: &'static StageRow| {
-        row.inputs.iter().filter(move |source| source.edge() == edge).map(|source| (row.stage, *source))
+        row.inputs
+            .iter()
+            .filter(move |source| source.edge() == edge)
+            .map(|source| (row.stage, *source))
     };
     STAGES.iter().flat_map(of_stage)
 }
@@ -50,25 +54,46 @@ mod tests {
     use super::*;
 
     fn stages(parties: &[Party]) -> Vec<StageName> {
-        let stage = |party: &Party| if let Party::Stage(stage) = party { Some(*stage) } else { None };
+        let stage = |party: &Party| {
+            if let Party::Stage(stage) = party {
+                Some(*stage)
+            } else {
+                None
+            }
+        };
         parties.iter().filter_map(stage).collect()
     }
 
     #[test]
     fn a_row_is_found_by_its_edge_or_stage_and_by_its_name() {
         for edge in Edge::ALL {
-            assert_eq!((edge.row().unwrap().edge, Edge::from_name(edge.name())), (edge, Some(edge)));
+            assert_eq!(
+                (edge.row().unwrap().edge, Edge::from_name(edge.name())),
+                (edge, Some(edge))
+            );
         }
         for stage in StageName::ALL {
-            assert_eq!((stage.row().stage, StageName::from_name(stage.name())), (stage, Some(stage)));
+            assert_eq!(
+                (stage.row().stage, StageName::from_name(stage.name())),
+                (stage, Some(stage))
+            );
         }
-        assert_eq!((Edge::from_name("urls"), StageName::from_name("count-titles")), (None, None));
+        assert_eq!(
+            (
+                Edge::from_name("urls"),
+                StageName::from_name("count-titles")
+            ),
+            (None, None)
+        );
     }
 
     #[test]
     fn a_further_edge_has_a_name_and_a_number_and_stands_in_no_table() {
         let further = Edge::further(128, "titles");
-        assert_eq!((further.name(), further.number(), further.division()), ("titles", 128, Division::Whole));
+        assert_eq!(
+            (further.name(), further.number(), further.division()),
+            ("titles", 128, Division::Whole)
+        );
         assert!(further.row().is_none() && Edge::from_name("titles").is_none());
         assert!(Edge::ALL.iter().all(|edge| edge.number() < 128));
     }
@@ -83,27 +108,52 @@ mod tests {
     fn edges_and_stages_agree_on_producers_and_consumers() {
         for edge in Edge::ALL {
             let row = edge.row().unwrap();
-            let producing: Vec<StageName> =
-                STAGES.iter().filter(|stage| stage.outputs.contains(&edge)).map(|stage| stage.stage).collect();
+            let producing: Vec<StageName> = STAGES
+                .iter()
+                .filter(|stage| stage.outputs.contains(&edge))
+                .map(|stage| stage.stage)
+                .collect();
             let consuming: Vec<StageName> = consumers(edge).map(|(stage, _)| stage).collect();
-            assert_eq!(stages(row.producers), producing, "producers of {}", row.name);
-            assert_eq!(stages(row.consumers), consuming, "consumers of {}", row.name);
+            assert_eq!(
+                stages(row.producers),
+                producing,
+                "producers of {}",
+                row.name
+            );
+            assert_eq!(
+                stages(row.consumers),
+                consuming,
+                "consumers of {}",
+                row.name
+            );
         }
     }
 
     #[test]
     fn a_stage_takes_part_in_an_edge_as_its_kind_and_division_allow() {
-        for (stage, source) in STAGES.iter().flat_map(|row| row.inputs.iter().map(move |source| (row, *source))) {
+        for (stage, source) in STAGES
+            .iter()
+            .flat_map(|row| row.inputs.iter().map(move |source| (row, *source)))
+        {
             let row = source.edge().row().unwrap();
-            let by_partition = matches!(row.division, Division::Partition | Division::PartitionInLane);
+            let by_partition = matches!(
+                row.division,
+                Division::Partition | Division::PartitionInLane
+            );
             let fits = match source {
                 Source::Shared(_) => row.kind != Kind::Core,
                 Source::Owned(_) => row.kind != Kind::Core && by_partition && stage.has_state,
-                Source::Addressed(_) => row.kind == Kind::Core && row.division == Division::Instance,
+                Source::Addressed(_) => {
+                    row.kind == Kind::Core && row.division == Division::Instance
+                }
                 Source::Any(_) => row.kind == Kind::Core,
                 Source::OwnedSoft(_) => row.kind == Kind::Core && by_partition && stage.has_state,
             };
-            assert!(fits, "{} takes part in {} as {source:?}", stage.name, row.name);
+            assert!(
+                fits,
+                "{} takes part in {} as {source:?}",
+                stage.name, row.name
+            );
         }
     }
 
@@ -113,7 +163,11 @@ mod tests {
             if row.kind == Kind::Stream(Retention::WorkQueue) {
                 assert_eq!(row.consumers.len(), 1, "{}", row.name);
             }
-            assert!(row.reply.is_none() || row.kind == Kind::Core, "{}", row.name);
+            assert!(
+                row.reply.is_none() || row.kind == Kind::Core,
+                "{}",
+                row.name
+            );
         }
     }
 }

@@ -19,14 +19,15 @@ impl StageName {
         &STAGES[self as usize]
     }
 
-    /// The stage's name: of its program, its key below `stages` in `pipeline.yaml`, its folder in the data directory.
+    /// The stage's name: of its program, its key below `stages` in `pipeline.yaml`, its folder in
+    /// the data directory.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The stages with state whose table of owners this one has to know, beside its own: those whose instances it asks; for
-    /// the host-splitter, which addresses dedup's partitions; and for each of dedup and scheduler that of the other, since
-    /// their partitions split together.
+    /// The stages with state whose table of owners this one has to know, beside its own: those
+    /// whose instances it asks; for the host-splitter, which addresses dedup's partitions; and for
+    /// each of dedup and scheduler that of the other, since their partitions split together.
     pub fn watches(self) -> impl Iterator<Item = StageName> {
         let partners = match self {
             StageName::HostSplitter | StageName::Scheduler => Some(StageName::Dedup),
@@ -38,17 +39,26 @@ impl StageName {
 
     /// The stages with state whose instances this one asks.
     fn asks(self) -> impl Iterator<Item = StageName> {
-        let asked = self.row().outputs.iter().filter(|edge| edge.division() == Division::Instance);
-        let consumers = asked.filter_map(|edge| edge.row()).flat_map(|row| row.consumers);
+        let asked = self
+            .row()
+            .outputs
+            .iter()
+            .filter(|edge| edge.division() == Division::Instance);
+        let consumers = asked
+            .filter_map(|edge| edge.row())
+            .flat_map(|row| row.consumers);
         consumers.filter_map(|party| match party {
             Party::Stage(stage) if stage.row().has_state => Some(*stage),
             _ => None,
         })
     }
 
-    /// The stage of that name, if there is one; stages of others (see `tests/src/bin/count_titles.rs`) are none of ours.
+    /// The stage of that name, if there is one; stages of others (see
+    /// `tests/src/bin/count_titles.rs`) are none of ours.
     pub fn from_name(name: &str) -> Option<StageName> {
-        StageName::ALL.into_iter().find(|stage| stage.name() == name)
+        StageName::ALL
+            .into_iter()
+            .find(|stage| stage.name() == name)
     }
 }
 
@@ -57,19 +67,20 @@ impl StageName {
 pub struct StageRow {
     /// The stage.
     pub stage: StageName,
-    /// The name of its program, its key below `stages` in `pipeline.yaml`, its folder in the data directory.
+    /// The name of its program, its key below `stages` in `pipeline.yaml`, its folder in the data
+    /// directory.
     pub name: &'static str,
     /// The edges that it consumes, and how its instances share them.
     pub inputs: &'static [Source],
     /// The edges that it produces.
     pub outputs: &'static [Edge],
-    /// It commits state together with its inputs. Each partition and its state belong to one instance, as the table of
-    /// owners says.
+    /// It commits state together with its inputs. Each partition and its state belong to one
+    /// instance, as the table of owners says.
     pub has_state: bool,
     /// Its instances keep files that are theirs alone: each has the same number for its life.
     pub keeps_files: bool,
-    /// A crawl may do without it (`replicas: 0`). While it has instances, it must get all that is on its streams, like
-    /// any other stage.
+    /// A crawl may do without it (`replicas: 0`). While it has instances, it must get all that is
+    /// on its streams, like any other stage.
     pub is_optional: bool,
 }
 
@@ -87,7 +98,10 @@ pub const STAGES: [StageRow; 7] = [
     StageRow {
         stage: StageName::Dedup,
         name: "dedup",
-        inputs: &[Source::Owned(Edge::UrlsSplit), Source::Addressed(Edge::ContentAsks)],
+        inputs: &[
+            Source::Owned(Edge::UrlsSplit),
+            Source::Addressed(Edge::ContentAsks),
+        ],
         outputs: &[Edge::UrlsNew],
         has_state: true,
         keeps_files: true,
@@ -112,7 +126,13 @@ pub const STAGES: [StageRow; 7] = [
             Source::OwnedSoft(Edge::Errands),
             Source::OwnedSoft(Edge::UrlsBoosts),
         ],
-        outputs: &[Edge::FetchJobs, Edge::Outcomes, Edge::UrlsFound, Edge::DnsRefresh, Edge::Errands],
+        outputs: &[
+            Edge::FetchJobs,
+            Edge::Outcomes,
+            Edge::UrlsFound,
+            Edge::DnsRefresh,
+            Edge::Errands,
+        ],
         has_state: true,
         keeps_files: true,
         is_optional: false,
@@ -138,7 +158,11 @@ pub const STAGES: [StageRow; 7] = [
     StageRow {
         stage: StageName::Archiver,
         name: "archiver",
-        inputs: &[Source::Shared(Edge::Pages), Source::Shared(Edge::Documents), Source::Shared(Edge::Outcomes)],
+        inputs: &[
+            Source::Shared(Edge::Pages),
+            Source::Shared(Edge::Documents),
+            Source::Shared(Edge::Outcomes),
+        ],
         outputs: &[],
         has_state: false,
         keeps_files: true,

@@ -1,9 +1,11 @@
-//! Users: who has a connection to the broker under a name of its own, and what it does there beside the edges.
+//! Users: who has a connection to the broker under a name of its own, and what it does there beside
+//! the edges.
 //!
-//! In: nothing; the tables are written by hand. Out: [`User`], [`BUCKETS`] and [`BESIDE`], from which `rhumb auth` derives
-//! rights, with the tables of edges and stages.
+//! In: nothing; the tables are written by hand. Out: [`User`], [`BUCKETS`] and [`BESIDE`], from
+//! which `rhumb auth` derives rights, with the tables of edges and stages.
 //!
-//! Invariant: a broker's rights match whole tokens of subjects. So a key of a bucket has its stage as a token of its own.
+//! Invariant: a broker's rights match whole tokens of subjects. So a key of a bucket has its stage
+//! as a token of its own.
 
 use super::edges::{DEAD, MOVES, PARKED};
 use super::words::StageName;
@@ -38,7 +40,8 @@ impl User {
         all
     };
 
-    /// Its name: that of its files, and behind `_INBOX_` the beginning of the subjects on which it gets replies.
+    /// Its name: that of its files, and behind `_INBOX_` the beginning of the subjects on which it
+    /// gets replies.
     pub const fn name(self) -> &'static str {
         match self {
             User::Stage(stage) => stage.name(),
@@ -75,7 +78,9 @@ impl Who {
             (Who::One(one), user) => one == user,
             (Who::Stages, User::Stage(_)) => true,
             (Who::StagesWithState, User::Stage(stage)) => stage.row().has_state,
-            (Who::StagesThatWatch, User::Stage(stage)) => stage.row().has_state || stage.watches().next().is_some(),
+            (Who::StagesThatWatch, User::Stage(stage)) => {
+                stage.row().has_state || stage.watches().next().is_some()
+            }
             _ => false,
         }
     }
@@ -88,7 +93,8 @@ pub struct BucketRow {
     pub name: &'static str,
     /// Who reads its keys.
     pub readers: &'static [Who],
-    /// Who writes which of its keys, by a pattern of subjects, in which `{user}` stands for the user's name.
+    /// Who writes which of its keys, by a pattern of subjects, in which `{user}` stands for the
+    /// user's name.
     pub writers: &'static [(Who, &'static str)],
 }
 
@@ -99,8 +105,16 @@ pub const BUCKETS: [BucketRow; 6] = [
         readers: &[Who::Stages, CONDUCTOR, TAP],
         writers: &[(Who::Stages, "{user}.*"), (CONDUCTOR, "supervisor.*")],
     },
-    BucketRow { name: "scope", readers: &[HOST_SPLITTER], writers: &[(HOST_SPLITTER, "*")] },
-    BucketRow { name: "tokens", readers: &[SCHEDULER], writers: &[(SCHEDULER, ">")] },
+    BucketRow {
+        name: "scope",
+        readers: &[HOST_SPLITTER],
+        writers: &[(HOST_SPLITTER, "*")],
+    },
+    BucketRow {
+        name: "tokens",
+        readers: &[SCHEDULER],
+        writers: &[(SCHEDULER, ">")],
+    },
     BucketRow {
         name: "identity",
         readers: &[Who::Stages, INIT, CONDUCTOR, TAP],
@@ -124,7 +138,11 @@ pub const BUCKETS: [BucketRow; 6] = [
         ],
     },
     // Operators alone give orders. What has been set must go with the configuration of an init.
-    BucketRow { name: "orders", readers: &[Who::Stages, INIT, CONDUCTOR, TAP], writers: &[] },
+    BucketRow {
+        name: "orders",
+        readers: &[Who::Stages, INIT, CONDUCTOR, TAP],
+        writers: &[],
+    },
 ];
 
 const HOST_SPLITTER: Who = Who::One(User::Stage(StageName::HostSplitter));
@@ -157,9 +175,21 @@ pub struct BesideRow {
 
 /// The streams beside the edges.
 pub const BESIDE: [BesideRow; 3] = [
-    BesideRow { name: DEAD, users: Who::Stages, taken_out: TakenOut::ByOperator },
-    BesideRow { name: PARKED, users: Who::Stages, taken_out: TakenOut::OneByOne },
-    BesideRow { name: MOVES, users: Who::StagesWithState, taken_out: TakenOut::BySubject },
+    BesideRow {
+        name: DEAD,
+        users: Who::Stages,
+        taken_out: TakenOut::ByOperator,
+    },
+    BesideRow {
+        name: PARKED,
+        users: Who::Stages,
+        taken_out: TakenOut::OneByOne,
+    },
+    BesideRow {
+        name: MOVES,
+        users: Who::StagesWithState,
+        taken_out: TakenOut::BySubject,
+    },
 ];
 
 #[cfg(test)]
@@ -170,17 +200,38 @@ mod tests {
     fn a_user_is_found_by_its_name_which_is_a_token_of_a_subject() {
         for user in User::ALL {
             assert_eq!(User::from_name(user.name()), Some(user));
-            assert!(user.name().chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{}", user.name());
+            assert!(
+                user.name()
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c == '-'),
+                "{}",
+                user.name()
+            );
         }
-        assert_eq!(User::ALL[7..], [User::Init, User::Conductor, User::Operator, User::Tap]);
+        assert_eq!(
+            User::ALL[7..],
+            [User::Init, User::Conductor, User::Operator, User::Tap]
+        );
         assert_eq!(User::from_name("broker"), None);
     }
 
     #[test]
     fn who_watches_and_who_has_state_comes_from_the_table_of_stages() {
-        let of = |who: Who| User::ALL.into_iter().filter(|user| who.has(*user)).map(User::name).collect::<Vec<_>>();
+        let of = |who: Who| {
+            User::ALL
+                .into_iter()
+                .filter(|user| who.has(*user))
+                .map(User::name)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(of(Who::StagesWithState), ["dedup", "scheduler"]);
-        assert_eq!(of(Who::StagesThatWatch), ["host-splitter", "dedup", "scheduler", "fetcher", "parser"]);
-        assert_eq!((of(Who::Stages).len(), of(TAP)), (StageName::ALL.len(), vec!["tap"]));
+        assert_eq!(
+            of(Who::StagesThatWatch),
+            ["host-splitter", "dedup", "scheduler", "fetcher", "parser"]
+        );
+        assert_eq!(
+            (of(Who::Stages).len(), of(TAP)),
+            (StageName::ALL.len(), vec!["tap"])
+        );
     }
 }

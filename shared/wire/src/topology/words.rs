@@ -1,5 +1,5 @@
-//! The words of the topology: names of edges and stages, and how the one takes part in the other. They stand apart from the
-//! tables, because each table needs the names of the other's rows.
+//! The words of the topology: names of edges and stages, and how the one takes part in the other.
+//! They stand apart from the tables, because each table needs the names of the other's rows.
 
 /// An edge of the pipeline: what carries one type of message from its producers to its consumers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,7 +24,8 @@ pub enum Edge {
     Outcomes,
     /// Servers whose addresses have gone stale.
     DnsRefresh,
-    /// Requests of one partition's scheduler to that of another: a robots.txt, or tokens of a shared budget.
+    /// Requests of one partition's scheduler to that of another: a robots.txt, or tokens of a
+    /// shared budget.
     Errands,
     /// Found URLs that the filters rejected: for taps alone.
     UrlsFiltered,
@@ -48,13 +49,17 @@ pub enum Edge {
 const FURTHER_FROM: u8 = 128;
 
 impl Edge {
-    /// An edge that a stage beside the pipeline brings itself: a stream without division, kept by interest with the
-    /// settings of `edges.documents`. No row of a table names it; `Stage::edges` of the stages at its ends do.
+    /// An edge that a stage beside the pipeline brings itself: a stream without division, kept by
+    /// interest with the settings of `edges.documents`. No row of a table names it; `Stage::edges`
+    /// of the stages at its ends do.
     ///
     /// # Panics
     /// The number is below 128. In a constant this is an error of the compiler.
     pub const fn further(number: u8, name: &'static str) -> Edge {
-        assert!(number >= FURTHER_FROM, "the numbers below 128 are kept for the edges of the table");
+        assert!(
+            number >= FURTHER_FROM,
+            "the numbers below 128 are kept for the edges of the table"
+        );
         Edge::Further { number, name }
     }
 
@@ -105,7 +110,8 @@ pub enum StageName {
 pub enum Kind {
     /// A JetStream stream, which keeps each message until it is acknowledged.
     Stream(Retention),
-    /// Core NATS messages, which nobody keeps: one that is lost is sent again by whoever still needs it.
+    /// Core NATS messages, which nobody keeps: one that is lost is sent again by whoever still
+    /// needs it.
     Core,
 }
 
@@ -138,8 +144,9 @@ pub enum Division {
     Whole,
     /// A subject for each partition.
     Partition,
-    /// A subject for each partition, with its lane, and a consumer for each lane, which takes an eighth of the hashes. So a
-    /// partition that is new has a consumer before anything is published to it.
+    /// A subject for each partition, with its lane, and a consumer for each lane, which takes an
+    /// eighth of the hashes. So a partition that is new has a consumer before anything is published
+    /// to it.
     PartitionInLane,
     /// A subject and a consumer for each lane, and one of each for what belongs to no lane.
     Lane,
@@ -184,7 +191,8 @@ impl Division {
 /// How a stage takes part in an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A stream whose messages all instances share; of an edge with lanes, an instance preferably takes those of some.
+    /// A stream whose messages all instances share; of an edge with lanes, an instance preferably
+    /// takes those of some.
     Shared(Edge),
     /// A stream of which an instance takes the partitions that it owns.
     Owned(Edge),

@@ -32,7 +32,12 @@ impl Bench {
             origin_ms: 0,
         };
         let core = Archiver::new(settings, Found::default());
-        Bench { core, now: Timestamp::ZERO, tickets: 0, out: Output::default() }
+        Bench {
+            core,
+            now: Timestamp::ZERO,
+            tickets: 0,
+            out: Output::default(),
+        }
     }
 
     fn step(&mut self, event: Event<Input, Answer>) {
@@ -51,14 +56,23 @@ impl Bench {
     }
 
     fn outcome(&mut self, urls: &[(&str, u64, Outcome)]) -> Ticket {
-        let entries = urls.iter().map(|(url, at, outcome)| entry(url, *at, *outcome)).collect();
+        let entries = urls
+            .iter()
+            .map(|(url, at, outcome)| entry(url, *at, *outcome))
+            .collect();
         self.input(Input::Outcomes(Outcomes { entries }))
     }
 
     fn document(&mut self, url: &str, at: u64) -> Ticket {
-        let document =
-            Document { url: url.into(), fetched_at_ms: at, title: format!("title {url}"), ..Document::default() };
-        self.input(Input::Documents(Documents { entries: vec![document] }))
+        let document = Document {
+            url: url.into(),
+            fetched_at_ms: at,
+            title: format!("title {url}"),
+            ..Document::default()
+        };
+        self.input(Input::Documents(Documents {
+            entries: vec![document],
+        }))
     }
 
     fn wait(&mut self, wait: Duration) {
@@ -70,9 +84,14 @@ impl Bench {
     fn batch(&mut self) -> Option<(Vec<String>, String)> {
         let effect = self.out.effects.pop()?;
         assert!(self.out.effects.is_empty(), "one thing at a time");
-        let Effect::Write(batch) = effect else { panic!("{effect:?}") };
+        let Effect::Write(batch) = effect else {
+            panic!("{effect:?}")
+        };
         let entries = batch.records.values().flat_map(|records| &records.entries);
-        Some((entries.map(|(line, _)| line.url.clone()).collect(), batch.lines.clone()))
+        Some((
+            entries.map(|(line, _)| line.url.clone()).collect(),
+            batch.lines.clone(),
+        ))
     }
 
     fn written(&mut self, bytes: u64) -> Vec<Ticket> {
@@ -109,9 +128,15 @@ fn pages_are_written_together_and_finished_when_they_are_on_the_disk() {
     assert_eq!(urls, ["http://a.test/1", "http://a.test/2"]);
     let third = bench.page("http://a.test/3", 3);
     bench.wait(LINGER);
-    assert!(bench.batch().is_none() && bench.out.finished.is_empty(), "one is being written");
+    assert!(
+        bench.batch().is_none() && bench.out.finished.is_empty(),
+        "one is being written"
+    );
     assert_eq!(bench.written(500), [first, second]);
-    assert_eq!(bench.batch().expect("the next batch").0, ["http://a.test/3"]);
+    assert_eq!(
+        bench.batch().expect("the next batch").0,
+        ["http://a.test/3"]
+    );
     assert_eq!(bench.written(600), [third]);
 }
 
@@ -122,14 +147,20 @@ fn what_comes_again_is_not_written_again_nor_finished_before_it_is_written() {
     bench.wait(LINGER);
     bench.batch().expect("a batch");
     let again = bench.page("http://a.test/", 1);
-    assert!(bench.out.finished.is_empty(), "the page is not on the disk yet");
+    assert!(
+        bench.out.finished.is_empty(),
+        "the page is not on the disk yet"
+    );
     assert_eq!(bench.written(500), [first]);
     bench.wait(LINGER);
     assert_eq!(bench.batch(), Some((vec![], String::new())));
     assert_eq!(bench.written(500), [again]);
     let later = bench.page("http://a.test/", 2);
     bench.wait(LINGER);
-    assert_eq!(bench.batch().expect("another response of the URL").0.len(), 1);
+    assert_eq!(
+        bench.batch().expect("another response of the URL").0.len(),
+        1
+    );
     assert_eq!(bench.written(600), [later]);
 
     for expected in [1, 0] {
@@ -148,7 +179,13 @@ fn a_write_that_fails_is_tried_again_and_nothing_is_lost() {
     let batch = bench.batch();
     assert_eq!(bench.core.hindrance(bench.now), None);
     bench.step(Event::Answer(Answer::Written(None)));
-    assert!(bench.core.hindrance(bench.now).is_some_and(|why| why.contains("free space")), "it is not ready");
+    assert!(
+        bench
+            .core
+            .hindrance(bench.now)
+            .is_some_and(|why| why.contains("free space")),
+        "it is not ready"
+    );
     assert!(bench.out.finished.is_empty() && bench.batch().is_none());
     assert!(!bench.core.is_idle());
     bench.wait(RETRY_WAIT);
@@ -171,12 +208,18 @@ fn an_outcome_waits_for_the_title_of_its_page_but_not_for_long() {
     // The document first, the outcome first, no document at all, and one that has none.
     let document = bench.document("http://a.test/1", 1);
     let known = bench.outcome(&[("http://a.test/1", 1, Outcome::Fetched)]);
-    let both = bench.outcome(&[("http://a.test/2", 2, Outcome::Fetched), ("http://a.test/3", 3, Outcome::Fetched)]);
+    let both = bench.outcome(&[
+        ("http://a.test/2", 2, Outcome::Fetched),
+        ("http://a.test/3", 3, Outcome::Fetched),
+    ]);
     let gone = bench.outcome(&[("http://a.test/4", 4, Outcome::Gone)]);
     let late = bench.document("http://a.test/2", 2);
     bench.wait(LINGER);
     let (_, lines) = bench.batch().expect("a batch");
-    let titles: Vec<bool> = lines.lines().map(|line| line.contains("\"title\":\"title http://a.test/")).collect();
+    let titles: Vec<bool> = lines
+        .lines()
+        .map(|line| line.contains("\"title\":\"title http://a.test/"))
+        .collect();
     assert_eq!(titles, [true, false, true], "{lines}");
     assert_eq!(bench.written(0), [document, known, gone, late]);
     assert!(!bench.core.is_idle());
@@ -219,19 +262,34 @@ fn outcomes_wait_whose_bodies_are_read_for_links() {
         (Outcome::NotModified, 304, "text/html", false),
         (Outcome::Gone, 404, "text/html", false),
     ] {
-        let entry = OutcomeEntry { status, media_type: media_type.into(), ..entry("http://a.test/", 1, outcome) };
-        assert_eq!(may_be_document(&entry), may_be, "{outcome:?} {status} {media_type}");
+        let entry = OutcomeEntry {
+            status,
+            media_type: media_type.into(),
+            ..entry("http://a.test/", 1, outcome)
+        };
+        assert_eq!(
+            may_be_document(&entry),
+            may_be,
+            "{outcome:?} {status} {media_type}"
+        );
     }
-    let mut sitemap = OutcomeEntry { media_type: "image/png".into(), ..entry("http://a.test/s", 1, Outcome::Fetched) };
+    let mut sitemap = OutcomeEntry {
+        media_type: "image/png".into(),
+        ..entry("http://a.test/s", 1, Outcome::Fetched)
+    };
     sitemap.origin.page = Origin::page_of_sitemaps("http://a.test/robots.txt", "http://a.test");
     assert!(may_be_document(&sitemap), "named, whatever its type");
 }
 
-/// Goal: a parser that is behind costs no title, and an outcome without a document does not wait for ever.
+/// Goal: a parser that is behind costs no title, and an outcome without a document does not wait
+/// for ever.
 #[test]
 fn an_outcome_waits_longer_while_documents_come() {
     let mut bench = Bench::new();
-    bench.outcome(&[("http://a.test/1", 1, Outcome::Fetched), ("http://a.test/never", 2, Outcome::Fetched)]);
+    bench.outcome(&[
+        ("http://a.test/1", 1, Outcome::Fetched),
+        ("http://a.test/never", 2, Outcome::Fetched),
+    ]);
     let mut lines = String::new();
     let begun = bench.now;
     for other in 10.. {
@@ -248,9 +306,15 @@ fn an_outcome_waits_longer_while_documents_come() {
             break;
         }
     }
-    assert!(lines.contains("\"title\":\"title http://a.test/1\""), "{lines}");
+    assert!(
+        lines.contains("\"title\":\"title http://a.test/1\""),
+        "{lines}"
+    );
     let waited = bench.now.since(begun);
-    assert!((DOCUMENT_WAIT_MAX..DOCUMENT_WAIT_MAX + DOCUMENT_WAIT).contains(&waited), "{waited:?}");
+    assert!(
+        (DOCUMENT_WAIT_MAX..DOCUMENT_WAIT_MAX + DOCUMENT_WAIT).contains(&waited),
+        "{waited:?}"
+    );
 }
 
 #[test]
@@ -275,7 +339,10 @@ fn a_file_is_finished_when_it_is_large_or_old_or_the_end_has_come() {
     bench.batch().expect("a batch");
     bench.written(500);
     assert!(!finishes(&mut bench));
-    assert_eq!(bench.core.wake_at(), Some(bench.now + Duration::from_secs(60)));
+    assert_eq!(
+        bench.core.wake_at(),
+        Some(bench.now + Duration::from_secs(60))
+    );
     bench.wait(Duration::from_secs(60));
     assert!(finishes(&mut bench), "old");
 
@@ -293,22 +360,43 @@ fn a_file_is_finished_when_it_is_large_or_old_or_the_end_has_come() {
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let core = Bench::new().core;
-    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    assert_eq!(
+        rhumb_telemetry::metrics::unlike(
+            crate::metrics::METRICS,
+            &core.counts(),
+            &core.histograms()
+        ),
+        [""; 0]
+    );
 }
 
 #[test]
-fn topics_have_series_of_their_own_where_they_are_to_and_names_that_are_none_go_with_what_has_no_topic() {
+fn topics_have_series_of_their_own_where_they_are_to_and_names_that_are_none_go_with_what_has_no_topic()
+ {
     for (by_topic, expected) in [(true, vec!["", "docs", "news"]), (false, vec![""])] {
         let mut bench = Bench::new();
         bench.core.settings.by_topic = by_topic;
         for (number, topic) in ["news", "docs", "", "../x", "news"].into_iter().enumerate() {
-            let mut page = page(&format!("http://a.test/{number}"), 1, format!("{number}").as_bytes());
+            let mut page = page(
+                &format!("http://a.test/{number}"),
+                1,
+                format!("{number}").as_bytes(),
+            );
             page.origin.topic = topic.into();
             bench.input(Input::Page(Box::new(page)));
         }
         bench.wait(LINGER);
-        let Some(Effect::Write(batch)) = bench.out.effects.pop() else { panic!("nothing is written") };
+        let Some(Effect::Write(batch)) = bench.out.effects.pop() else {
+            panic!("nothing is written")
+        };
         assert_eq!(batch.records.keys().collect::<Vec<_>>(), expected);
-        assert_eq!(batch.records.values().map(|records| records.entries.len()).sum::<usize>(), 5);
+        assert_eq!(
+            batch
+                .records
+                .values()
+                .map(|records| records.entries.len())
+                .sum::<usize>(),
+            5
+        );
     }
 }

@@ -25,6 +25,11 @@ pub struct Batch {
 impl Batch {
     /// Bytes of all of it.
     pub(crate) fn bytes(&self) -> usize {
-        self.lines.len() + self.records.values().map(|records| records.members.len()).sum::<usize>()
+        self.lines.len()
+            + self
+                .records
+                .values()
+                .map(|records| records.members.len())
+                .sum::<usize>()
     }
 }

@@ -20,7 +20,9 @@ pub(super) fn names(dir: &Path, crawl: &str, suffix: &str) -> anyhow::Result<Vec
     // `<crawl>[-<topic>]-<time>-<number>-<instance>.…`
     names.sort_by_key(|name| {
         let mut parts = name.rsplitn(4, '-').map(str::to_owned);
-        let (instance, number, time) = (parts.next(), parts.next(), parts.next());
+        let instance = parts.next();
+        let number = parts.next();
+        let time = parts.next();
         (time, number, instance, parts.next())
     });
     Ok(names)

@@ -1,5 +1,5 @@
-//! From a WARC file that grows to a finished one: it is cut behind its last whole page, its index is sorted, both get
-//! their final names.
+//! From a WARC file that grows to a finished one: it is cut behind its last whole page, its index
+//! is sorted, both get their final names.
 
 use super::directory::sync_dir;
 use crate::index::Line;
@@ -15,12 +15,19 @@ pub(super) fn finish(dir: &Path, name: &str) -> anyhow::Result<()> {
     let journal = path("cdxj.open");
     let [warc, finished] = warc_files(&path);
     let error = || format!("cannot finish {}", warc.display());
-    let warc_bytes = [&warc, &finished].into_iter().find_map(|path| path.metadata().ok()).map_or(0, |m| m.len());
+    let warc_bytes = [&warc, &finished]
+        .into_iter()
+        .find_map(|path| path.metadata().ok())
+        .map_or(0, |m| m.len());
     let mut lines = read_journal(&journal).with_context(error)?;
     let mut good = 0;
     lines.retain(|line| {
         let end = Line::parse(line).map_or(u64::MAX, |line| line.offset + line.length);
-        good = if end <= warc_bytes { end.max(good) } else { good };
+        good = if end <= warc_bytes {
+            end.max(good)
+        } else {
+            good
+        };
         end <= warc_bytes
     });
     if warc.exists() {
@@ -28,8 +35,13 @@ pub(super) fn finish(dir: &Path, name: &str) -> anyhow::Result<()> {
             // There is no whole page in it.
             fs::remove_file(&warc).with_context(error)?;
         } else {
-            let file = File::options().write(true).open(&warc).with_context(error)?;
-            file.set_len(good).and_then(|()| file.sync_all()).with_context(error)?;
+            let file = File::options()
+                .write(true)
+                .open(&warc)
+                .with_context(error)?;
+            file.set_len(good)
+                .and_then(|()| file.sync_all())
+                .with_context(error)?;
         }
     }
     if good > 0 {
@@ -42,13 +54,18 @@ pub(super) fn finish(dir: &Path, name: &str) -> anyhow::Result<()> {
     fs::remove_file(&journal).with_context(error)
 }
 
-/// The file that grows, and what it becomes. An earlier life may have been told to write another format.
+/// The file that grows, and what it becomes. An earlier life may have been told to write another
+/// format.
 fn warc_files(path: &impl Fn(&str) -> PathBuf) -> [PathBuf; 2] {
     let [gzip, zstd] = WarcFormat::ALL.map(|format| {
         let finished = path(format.extension());
         [path(&format!("{}.open", format.extension())), finished]
     });
-    if zstd.iter().any(|path| path.exists()) { zstd } else { gzip }
+    if zstd.iter().any(|path| path.exists()) {
+        zstd
+    } else {
+        gzip
+    }
 }
 
 /// The whole lines of an index that is not finished.

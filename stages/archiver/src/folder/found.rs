@@ -1,8 +1,9 @@
 //! What is in the archive already when a process starts.
 //!
-//! In: the indexes of finished files, and the end of the log. Out: the pages, outcomes and bodies that the core starts
-//! with, so that it writes nothing twice and refers to bodies that are there. Limits: the latest pages and outcomes
-//! ([`KEPT`] each), and as many bodies as `stages.archiver.digests` says.
+//! In: the indexes of finished files, and the end of the log. Out: the pages, outcomes and bodies
+//! that the core starts with, so that it writes nothing twice and refers to bodies that are there.
+//! Limits: the latest pages and outcomes ([`KEPT`] each), and as many bodies as
+//! `stages.archiver.digests` says.
 
 use super::directory::names;
 use crate::digests::Original;
@@ -35,8 +36,9 @@ pub(crate) fn page_key(url: &str, date: &str) -> u64 {
 }
 
 impl Found {
-    /// Reads the indexes of finished files of all instances until enough is known: first those of the files that an earlier life
-    /// left open, which have the pages that may come again, and then the newest.
+    /// Reads the indexes of finished files of all instances until enough is known: first those of
+    /// the files that an earlier life left open, which have the pages that may come again, and then
+    /// the newest.
     pub(super) fn read_indexes(
         &mut self,
         dir: &Path,
@@ -47,8 +49,12 @@ impl Found {
         let lines_max = digests.saturating_mul(LINES_PER_BODY);
         let mut pages: Vec<(String, u64)> = Vec::new();
         let mut lines = 0;
-        let was_left = |name: &String| left.iter().any(|left| name.strip_suffix(".cdxj") == Some(left));
-        let (left, others): (Vec<String>, Vec<String>) = names(dir, crawl, ".cdxj")?.into_iter().partition(was_left);
+        let was_left = |name: &String| {
+            left.iter()
+                .any(|left| name.strip_suffix(".cdxj") == Some(left))
+        };
+        let (left, others): (Vec<String>, Vec<String>) =
+            names(dir, crawl, ".cdxj")?.into_iter().partition(was_left);
         let left_count = left.len();
         for (number, name) in left.iter().chain(others.iter().rev()).enumerate() {
             let is_enough = lines >= KEPT && (self.bodies.len() >= digests || lines >= lines_max);
@@ -57,19 +63,29 @@ impl Found {
             }
             let file = File::open(dir.join(name)).with_context(|| format!("cannot read {name}"))?;
             for line in BufReader::new(file).lines() {
-                let Some(line) = Line::parse(&line.with_context(|| format!("cannot read {name}"))?) else { continue };
+                let Some(line) = Line::parse(&line.with_context(|| format!("cannot read {name}"))?)
+                else {
+                    continue;
+                };
                 lines += 1;
                 pages.push((line.date.clone(), page_key(&line.url, &line.date)));
                 let is_original = line.mime != REVISIT && self.bodies.len() < digests;
                 if let Some(digest) = Digest::parse(&line.digest).filter(|_| is_original) {
-                    self.bodies.push((digest, Original { url: line.url, date: line.date }));
+                    self.bodies.push((
+                        digest,
+                        Original {
+                            url: line.url,
+                            date: line.date,
+                        },
+                    ));
                 }
             }
             pages.sort_unstable();
             pages.drain(..pages.len().saturating_sub(KEPT));
         }
         self.pages = pages.into_iter().map(|(_, key)| key).collect();
-        self.bodies.sort_unstable_by(|(_, a), (_, b)| a.date.cmp(&b.date));
+        self.bodies
+            .sort_unstable_by(|(_, a), (_, b)| a.date.cmp(&b.date));
         Ok(())
     }
 }

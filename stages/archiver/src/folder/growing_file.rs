@@ -1,7 +1,8 @@
 //! A file that grows by whole writes.
 //!
-//! In: bytes to append. Out: a file that is synced up to its good length. Invariant: bytes behind the good length belong
-//! to a write that failed or does not count; the next write removes or overwrites them.
+//! In: bytes to append. Out: a file that is synced up to its good length. Invariant: bytes behind
+//! the good length belong to a write that failed or does not count; the next write removes or
+//! overwrites them.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +20,11 @@ pub(super) struct GrowingFile {
 impl GrowingFile {
     /// A file that ends at its good length, `bytes`.
     pub(super) fn new(file: File, bytes: u64) -> GrowingFile {
-        GrowingFile { file, bytes, is_clean: true }
+        GrowingFile {
+            file,
+            bytes,
+            is_clean: true,
+        }
     }
 
     /// Appends and syncs. After an error the good length is what it was.

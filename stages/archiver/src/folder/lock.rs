@@ -11,7 +11,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(3);
 /// How often it tries meanwhile.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
 
-/// Locks the process's own files. Another instance may hold the lock for a moment, while it finishes what was left.
+/// Locks the process's own files. Another instance may hold the lock for a moment, while it
+/// finishes what was left.
 pub(super) fn own_lock(dir: &Path, instance: u16) -> anyhow::Result<File> {
     let end = Instant::now() + LOCK_WAIT;
     loop {
@@ -28,12 +29,16 @@ pub(super) fn own_lock(dir: &Path, instance: u16) -> anyhow::Result<File> {
 /// Another process holds the lock, or the directory cannot be written.
 pub(super) fn lock(dir: &Path, instance: u16) -> anyhow::Result<File> {
     let path = dir.join(format!(".lock-{instance:03}"));
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path);
     let file = file.with_context(|| format!("cannot create {}", path.display()))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).with_context(|| {
         format!(
-            "another archiver with instance {instance} writes to {}: give each crawl a folder of its own \
-             (stages.archiver.dir), each process an instance of its own",
+            "another archiver with instance {instance} writes to {}: give each crawl a folder of \
+             its own (stages.archiver.dir), each process an instance of its own",
             dir.display()
         )
     })?;

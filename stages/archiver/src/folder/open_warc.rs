@@ -1,7 +1,7 @@
 //! The WARC file that grows, and the journal of its index beside it.
 //!
-//! In: records. Out: records in `….warc.gz.open` (or `.zst`), and a line in `….cdxj.open` for each that is indexed. Invariant: a
-//! line of the journal is written after the record that it points at.
+//! In: records. Out: records in `….warc.gz.open` (or `.zst`), and a line in `….cdxj.open` for each
+//! that is indexed. Invariant: a line of the journal is written after the record that it points at.
 
 use super::batch::Records;
 use super::directory::sync_dir;
@@ -35,7 +35,8 @@ pub(super) struct Lengths {
 }
 
 impl OpenWarc {
-    /// Makes a new file, whose first record says with `about` what it is. After an error there is none.
+    /// Makes a new file, whose first record says with `about` what it is. After an error there is
+    /// none.
     pub(super) fn create(
         dir: &Path,
         name: String,
@@ -46,7 +47,11 @@ impl OpenWarc {
     ) -> anyhow::Result<OpenWarc> {
         let create = |extension: &str| {
             let path = dir.join(format!("{name}.{extension}.open"));
-            let file = File::options().create_new(true).read(true).write(true).open(&path);
+            let file = File::options()
+                .create_new(true)
+                .read(true)
+                .write(true)
+                .open(&path);
             let file = file.with_context(|| format!("cannot create {}", path.display()))?;
             anyhow::Ok(GrowingFile::new(file, 0))
         };
@@ -62,9 +67,17 @@ impl OpenWarc {
         let filename = format!("{name}.{}", format.extension());
         let member = info(&filename, &date(now_ms), about, writer);
         let written = warc.append(&member).and_then(|()| sync_dir(dir));
-        written.with_context(|| format!("cannot write {filename}.open in {}", dir.display())).map_err(removed)?;
+        written
+            .with_context(|| format!("cannot write {filename}.open in {}", dir.display()))
+            .map_err(removed)?;
         let info_bytes = warc.bytes;
-        Ok(OpenWarc { name, format, info_bytes, warc, journal })
+        Ok(OpenWarc {
+            name,
+            format,
+            info_bytes,
+            warc,
+            journal,
+        })
     }
 
     /// Appends and syncs records, and then their lines.
@@ -89,12 +102,18 @@ impl OpenWarc {
     }
 
     pub(super) fn lengths(&self) -> Lengths {
-        Lengths { warc: self.warc.bytes, journal: self.journal.bytes }
+        Lengths {
+            warc: self.warc.bytes,
+            journal: self.journal.bytes,
+        }
     }
 
     /// Lengths of the file when it was made.
     pub(super) fn first_lengths(&self) -> Lengths {
-        Lengths { warc: self.info_bytes, journal: 0 }
+        Lengths {
+            warc: self.info_bytes,
+            journal: 0,
+        }
     }
 
     /// What was written since the files had these lengths does not count.
@@ -105,13 +124,20 @@ impl OpenWarc {
 
     /// Bytes of the file; the most there are when its index is full.
     pub(super) fn bytes(&self) -> u64 {
-        if self.journal.bytes < INDEX_BYTES_MAX { self.warc.bytes } else { u64::MAX }
+        if self.journal.bytes < INDEX_BYTES_MAX {
+            self.warc.bytes
+        } else {
+            u64::MAX
+        }
     }
 }
 
 /// The record that says what a file is, as a member.
 fn info(filename: &str, date: &str, about: &[(String, String)], writer: &mut Writer) -> Vec<u8> {
-    let text: String = about.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let text: String = about
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     let record = Record {
         kind: "warcinfo",
         id: &record_id("warcinfo", filename, date),

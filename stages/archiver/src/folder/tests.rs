@@ -25,8 +25,12 @@ fn batch(pages: &[Page], lines: &str) -> Batch {
 }
 
 fn batch_of(format: WarcFormat, pages: &[Page], lines: &str) -> Batch {
-    let mut batch = Batch { lines: lines.to_owned(), ..Batch::default() };
-    let (mut digests, mut writer) = (Digests::new(100), Writer::new(format, 1));
+    let mut batch = Batch {
+        lines: lines.to_owned(),
+        ..Batch::default()
+    };
+    let mut digests = Digests::new(100);
+    let mut writer = Writer::new(format, 1);
     for page in pages {
         let records = batch.records.entry(String::new()).or_default();
         let written = page::write(page, &mut digests, &mut writer, &mut records.members);
@@ -36,16 +40,24 @@ fn batch_of(format: WarcFormat, pages: &[Page], lines: &str) -> Batch {
 }
 
 fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
-    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = names.filter(|path| path.to_str().unwrap().ends_with(suffix)).collect();
+    let names = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = names
+        .filter(|path| path.to_str().unwrap().ends_with(suffix))
+        .collect();
     files.sort();
     files
 }
 
 /// `WARC-Type` of each record in a file that must be whole.
 fn kinds(path: &Path) -> Vec<String> {
-    let text = String::from_utf8_lossy(&plain(format_of(path), &fs::read(path).unwrap())).into_owned();
-    text.lines().filter_map(|line| line.strip_prefix("WARC-Type: ")).map(str::to_owned).collect()
+    let text =
+        String::from_utf8_lossy(&plain(format_of(path), &fs::read(path).unwrap())).into_owned();
+    text.lines()
+        .filter_map(|line| line.strip_prefix("WARC-Type: "))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn format_of(path: &Path) -> WarcFormat {
@@ -57,7 +69,11 @@ fn format_of(path: &Path) -> WarcFormat {
 fn indexed(dir: &Path) -> Vec<String> {
     let mut urls = Vec::new();
     for index in files(dir, ".cdxj") {
-        let lines: Vec<String> = fs::read_to_string(index).unwrap().lines().map(str::to_owned).collect();
+        let lines: Vec<String> = fs::read_to_string(index)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect();
         assert!(lines.is_sorted());
         for line in lines {
             let line = Line::parse(&line).unwrap();
@@ -65,7 +81,10 @@ fn indexed(dir: &Path) -> Vec<String> {
             let member = &warc[line.offset as usize..(line.offset + line.length) as usize];
             let record = plain(format_of(Path::new(&line.filename)), member);
             let record = String::from_utf8_lossy(&record).into_owned();
-            assert!(record.contains(&format!("WARC-Target-URI: {}\r\n", line.url)), "{record}");
+            assert!(
+                record.contains(&format!("WARC-Target-URI: {}\r\n", line.url)),
+                "{record}"
+            );
             assert!(record.contains("WARC-Type: response\r\n"), "{record}");
             urls.push(line.url);
         }
@@ -78,20 +97,44 @@ fn a_finished_file_has_an_index_that_leads_to_its_responses() {
     let dir = tempfile::tempdir().unwrap();
     let (mut folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
     assert!(found.pages.is_empty() && found.outcomes.is_empty() && found.bodies.is_empty());
-    let two = batch(&[page("http://b.test/", 1, b"b"), page("http://a.test/", 2, b"a")], "");
+    let two = batch(
+        &[
+            page("http://b.test/", 1, b"b"),
+            page("http://a.test/", 2, b"a"),
+        ],
+        "",
+    );
     let bytes = folder.write(&two).unwrap();
-    assert!(folder.write(&batch(&[page("http://a.test/2", 3, b"a2")], "")).unwrap() > bytes);
-    assert!(files(dir.path(), ".warc.gz").is_empty(), "no final name before it is whole");
+    assert!(
+        folder
+            .write(&batch(&[page("http://a.test/2", 3, b"a2")], ""))
+            .unwrap()
+            > bytes
+    );
+    assert!(
+        files(dir.path(), ".warc.gz").is_empty(),
+        "no final name before it is whole"
+    );
     folder.finish().unwrap();
-    assert_eq!(indexed(dir.path()), ["http://a.test/", "http://a.test/2", "http://b.test/"]);
-    let [warc] = &files(dir.path(), ".warc.gz")[..] else { panic!("one file") };
-    assert_eq!(kinds(warc).join(" "), "warcinfo".to_owned() + &" request metadata response".repeat(3));
+    assert_eq!(
+        indexed(dir.path()),
+        ["http://a.test/", "http://a.test/2", "http://b.test/"]
+    );
+    let [warc] = &files(dir.path(), ".warc.gz")[..] else {
+        panic!("one file")
+    };
+    assert_eq!(
+        kinds(warc).join(" "),
+        "warcinfo".to_owned() + &" request metadata response".repeat(3)
+    );
     assert!(files(dir.path(), ".open").is_empty());
     drop(folder);
 
     let (mut folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
     assert_eq!((found.pages.len(), found.bodies.len()), (3, 3));
-    folder.write(&batch(&[page("http://c.test/", 4, b"c")], "")).unwrap();
+    folder
+        .write(&batch(&[page("http://c.test/", 4, b"c")], ""))
+        .unwrap();
     folder.finish().unwrap();
     assert_eq!(files(dir.path(), ".warc.gz").len(), 2, "another file");
 }
@@ -100,13 +143,19 @@ fn a_finished_file_has_an_index_that_leads_to_its_responses() {
 fn whatever_a_kill_leaves_comes_to_whole_pages_and_whole_lines() {
     let dir = tempfile::tempdir().unwrap();
     let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
-    let pages: Vec<Page> = (0..6).map(|n| page(&format!("http://a.test/{n}"), n, &[n as u8; 500])).collect();
+    let pages: Vec<Page> = (0..6)
+        .map(|n| page(&format!("http://a.test/{n}"), n, &[n as u8; 500]))
+        .collect();
     let line = |n: u64| format!("{{\"url\":\"http://a.test/{n}\",\"serial\":{n}}}\n");
     folder.write(&batch(&pages[..3], &line(1))).unwrap();
     folder.write(&batch(&pages[3..], &line(2))).unwrap();
     drop(folder);
-    let [warc] = &files(dir.path(), ".warc.gz.open")[..] else { panic!("one file") };
-    let [journal] = &files(dir.path(), ".cdxj.open")[..] else { panic!("one file") };
+    let [warc] = &files(dir.path(), ".warc.gz.open")[..] else {
+        panic!("one file")
+    };
+    let [journal] = &files(dir.path(), ".cdxj.open")[..] else {
+        panic!("one file")
+    };
     let log = dir.path().join("crawl.jsonl");
     let whole = [warc, journal, &log].map(|path| (path.clone(), fs::read(path).unwrap()));
     for cut in 0..60 {
@@ -118,8 +167,13 @@ fn whatever_a_kill_leaves_comes_to_whole_pages_and_whole_lines() {
         }
         let (folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
         let urls = indexed(dir.path());
-        let expected: Vec<String> = (0..urls.len()).map(|n| format!("http://a.test/{n}")).collect();
-        assert_eq!(urls, expected, "{cut}: the first pages, none in between is missing");
+        let expected: Vec<String> = (0..urls.len())
+            .map(|n| format!("http://a.test/{n}"))
+            .collect();
+        assert_eq!(
+            urls, expected,
+            "{cut}: the first pages, none in between is missing"
+        );
         assert_eq!(found.pages.len(), urls.len());
         assert_eq!(urls.len() == 6, cut == 0, "{cut}");
         for warc in files(dir.path(), ".warc.gz") {
@@ -136,11 +190,22 @@ fn whatever_a_kill_leaves_comes_to_whole_pages_and_whole_lines() {
 /// Also by a process that writes the other format.
 #[test]
 fn a_finish_that_was_interrupted_is_taken_up() {
-    for (format, is_renamed) in WarcFormat::ALL.into_iter().flat_map(|format| [(format, false), (format, true)]) {
+    for (format, is_renamed) in WarcFormat::ALL
+        .into_iter()
+        .flat_map(|format| [(format, false), (format, true)])
+    {
         let dir = tempfile::tempdir().unwrap();
-        let open = |format| Folder::open(FolderSettings { format, ..settings(dir.path(), 0) }).unwrap();
+        let open = |format| {
+            Folder::open(FolderSettings {
+                format,
+                ..settings(dir.path(), 0)
+            })
+            .unwrap()
+        };
         let (mut folder, _) = open(format);
-        folder.write(&batch_of(format, &[page("http://a.test/", 1, b"a")], "")).unwrap();
+        folder
+            .write(&batch_of(format, &[page("http://a.test/", 1, b"a")], ""))
+            .unwrap();
         drop(folder);
         if is_renamed {
             let warc = files(dir.path(), &format!(".{}.open", format.extension())).remove(0);
@@ -150,7 +215,9 @@ fn a_finish_that_was_interrupted_is_taken_up() {
             let (_folder, found) = open(other);
             assert_eq!((indexed(dir.path()).len(), found.pages.len()), (1, 1));
         }
-        let [warc] = &files(dir.path(), &format!(".{}", format.extension()))[..] else { panic!("one file") };
+        let [warc] = &files(dir.path(), &format!(".{}", format.extension()))[..] else {
+            panic!("one file")
+        };
         assert_eq!(kinds(warc), ["warcinfo", "request", "metadata", "response"]);
     }
 }
@@ -159,28 +226,47 @@ fn a_finish_that_was_interrupted_is_taken_up() {
 fn a_write_that_failed_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
-    let first = batch(&[page("http://a.test/1", 1, b"a")], "{\"url\":\"u\",\"serial\":1}\n");
+    let first = batch(
+        &[page("http://a.test/1", 1, b"a")],
+        "{\"url\":\"u\",\"serial\":1}\n",
+    );
     folder.write(&first).unwrap();
     let read_only = File::open(dir.path().join("crawl.jsonl")).unwrap();
     let log = std::mem::replace(&mut folder.log.file, read_only);
-    let second = batch(&[page("http://a.test/2", 2, b"b")], "{\"url\":\"u\",\"serial\":2}\n");
+    let second = batch(
+        &[page("http://a.test/2", 2, b"b")],
+        "{\"url\":\"u\",\"serial\":2}\n",
+    );
     let error = folder.write(&second).unwrap_err();
     assert!(format!("{error:#}").contains("crawl.jsonl"), "{error:#}");
     folder.log.file = log;
     folder.write(&second).unwrap();
     folder.finish().unwrap();
     assert_eq!(indexed(dir.path()), ["http://a.test/1", "http://a.test/2"]);
-    let [warc] = &files(dir.path(), ".warc.gz")[..] else { panic!("one file") };
+    let [warc] = &files(dir.path(), ".warc.gz")[..] else {
+        panic!("one file")
+    };
     assert_eq!(kinds(warc).len(), 7);
-    assert_eq!(fs::read_to_string(dir.path().join("crawl.jsonl")).unwrap().lines().count(), 2);
+    assert_eq!(
+        fs::read_to_string(dir.path().join("crawl.jsonl"))
+            .unwrap()
+            .lines()
+            .count(),
+        2
+    );
 }
 
 #[test]
 fn two_processes_do_not_write_the_same_files() {
     let dir = tempfile::tempdir().unwrap();
     let _first = Folder::open(settings(dir.path(), 0)).unwrap();
-    let error = Folder::open(settings(dir.path(), 0)).err().expect("the folder is taken");
-    assert!(format!("{error:#}").contains("another archiver with instance 0"), "{error:#}");
+    let error = Folder::open(settings(dir.path(), 0))
+        .err()
+        .expect("the folder is taken");
+    assert!(
+        format!("{error:#}").contains("another archiver with instance 0"),
+        "{error:#}"
+    );
     Folder::open(settings(dir.path(), 1)).unwrap();
 }
 
@@ -188,12 +274,23 @@ fn two_processes_do_not_write_the_same_files() {
 fn lines_of_an_earlier_crawl_are_not_taken_for_those_of_this_one() {
     let dir = tempfile::tempdir().unwrap();
     let line = "{\"url\":\"http://a.test/\",\"serial\":1}\n";
-    let open = |log_begun| Folder::open(FolderSettings { log_begun, ..settings(dir.path(), 0) }).unwrap();
+    let open = |log_begun| {
+        Folder::open(FolderSettings {
+            log_begun,
+            ..settings(dir.path(), 0)
+        })
+        .unwrap()
+    };
     open(None).0.write(&batch(&[], line)).unwrap();
     let (mut folder, found) = open(None);
-    assert_eq!((folder.log_bytes(), found.outcomes.len()), (line.len() as u64, 0));
+    assert_eq!(
+        (folder.log_bytes(), found.outcomes.len()),
+        (line.len() as u64, 0)
+    );
     let begun = Some(folder.log_bytes());
-    folder.write(&batch(&[], &(line.replace('1', "2") + line))).unwrap();
+    folder
+        .write(&batch(&[], &(line.replace('1', "2") + line)))
+        .unwrap();
     drop(folder);
     let keys = [2, 1].map(|serial| crawl_log::key("http://a.test/", serial));
     assert_eq!(open(begun).1.outcomes, keys);
@@ -203,7 +300,10 @@ fn lines_of_an_earlier_crawl_are_not_taken_for_those_of_this_one() {
 fn batch_by_series(series: &[(&str, &str)]) -> Batch {
     let mut all = Batch::default();
     for (series, url) in series {
-        let records = batch(&[page(url, 1, url.as_bytes())], "").records.remove("").unwrap();
+        let records = batch(&[page(url, 1, url.as_bytes())], "")
+            .records
+            .remove("")
+            .unwrap();
         all.records.insert((*series).to_owned(), records);
     }
     all
@@ -213,11 +313,24 @@ fn batch_by_series(series: &[(&str, &str)]) -> Batch {
 fn each_series_has_files_of_its_own_also_after_a_kill_and_a_write_that_failed() {
     let dir = tempfile::tempdir().unwrap();
     let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
-    folder.write(&batch_by_series(&[("", "http://a.test/0"), ("news", "http://a.test/1")])).unwrap();
-    folder.write(&batch_by_series(&[("docs", "http://a.test/2"), ("news", "http://a.test/3")])).unwrap();
+    folder
+        .write(&batch_by_series(&[
+            ("", "http://a.test/0"),
+            ("news", "http://a.test/1"),
+        ]))
+        .unwrap();
+    folder
+        .write(&batch_by_series(&[
+            ("docs", "http://a.test/2"),
+            ("news", "http://a.test/3"),
+        ]))
+        .unwrap();
     assert_eq!(files(dir.path(), ".warc.gz.open").len(), 3);
     // The log takes no more: nothing of the batch counts, in any series, old or new.
-    let log = std::mem::replace(&mut folder.log.file, File::open(dir.path().join("crawl.jsonl")).unwrap());
+    let log = std::mem::replace(
+        &mut folder.log.file,
+        File::open(dir.path().join("crawl.jsonl")).unwrap(),
+    );
     let mut failing = batch_by_series(&[("docs", "http://a.test/4"), ("new", "http://a.test/5")]);
     failing.lines = "{}\n".into();
     folder.write(&failing).unwrap_err();
@@ -225,7 +338,10 @@ fn each_series_has_files_of_its_own_also_after_a_kill_and_a_write_that_failed() 
     folder.write(&failing).unwrap();
     drop(folder);
     let (mut folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
-    assert_eq!((found.pages.len(), files(dir.path(), ".open").len()), (6, 0));
+    assert_eq!(
+        (found.pages.len(), files(dir.path(), ".open").len()),
+        (6, 0)
+    );
     let of = |series: &str| -> Vec<String> {
         let is_of = |path: &&PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap();
@@ -233,19 +349,27 @@ fn each_series_has_files_of_its_own_also_after_a_kill_and_a_write_that_failed() 
                 && name.starts_with(&format!("c-{series}"))
         };
         let indexes = files(dir.path(), ".cdxj");
-        let lines = indexes
-            .iter()
-            .filter(is_of)
-            .flat_map(|path| fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect::<Vec<_>>());
+        let lines = indexes.iter().filter(is_of).flat_map(|path| {
+            fs::read_to_string(path)
+                .unwrap()
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        });
         lines.map(|line| Line::parse(&line).unwrap().url).collect()
     };
     assert_eq!(of("news-"), ["http://a.test/1", "http://a.test/3"]);
     assert_eq!(
         (of("docs"), of("new-")),
-        (vec!["http://a.test/2".to_owned(), "http://a.test/4".to_owned()], vec!["http://a.test/5".to_owned()])
+        (
+            vec!["http://a.test/2".to_owned(), "http://a.test/4".to_owned()],
+            vec!["http://a.test/5".to_owned()]
+        )
     );
     assert_eq!(of(""), ["http://a.test/0"]);
-    folder.write(&batch_by_series(&[("docs", "http://a.test/6")])).unwrap();
+    folder
+        .write(&batch_by_series(&[("docs", "http://a.test/6")]))
+        .unwrap();
     folder.finish().unwrap();
     assert_eq!(indexed(dir.path()).len(), 7);
 }

@@ -13,7 +13,10 @@ pub(super) struct Ascent {
 
 impl Ascent {
     pub(super) fn new(partition: u16) -> Self {
-        Ascent { partition, last: None }
+        Ascent {
+            partition,
+            last: None,
+        }
     }
 
     pub(super) fn partition(&self) -> u16 {
@@ -22,7 +25,9 @@ impl Ascent {
 
     /// An error when the keys do not ascend strictly, from the last chunk on.
     pub(super) fn check(&mut self, keys: &[Key]) -> Result<(), SeenError> {
-        let Some(&first) = keys.first() else { return Ok(()) };
+        let Some(&first) = keys.first() else {
+            return Ok(());
+        };
         if self.last.is_some_and(|last| last >= first) || !keys.is_sorted_by(|a, b| a < b) {
             return Err(SeenError::Unordered(self.partition));
         }

@@ -1,8 +1,8 @@
 //! The files of a URL-seen store: every change to the disk is made here.
 //!
-//! A file is made under a name that was never referred to, and is complete (and, if asked for, on the disk itself)
-//! before anything refers to it; the log alone grows after that. Files are told apart by a generation, a number
-//! that grows with each file made.
+//! A file is made under a name that was never referred to, and is complete (and, if asked for, on
+//! the disk itself) before anything refers to it; the log alone grows after that. Files are told
+//! apart by a generation, a number that grows with each file made.
 
 use super::error::SeenError;
 use std::collections::HashSet;
@@ -26,7 +26,10 @@ pub(super) enum Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Name::Run { partition, generation } => write!(f, "{partition:05}.{generation:08}.run"),
+            Name::Run {
+                partition,
+                generation,
+            } => write!(f, "{partition:05}.{generation:08}.run"),
             Name::Log { generation } => write!(f, "{generation:08}.log"),
             Name::Manifest { generation } => write!(f, "{generation:08}.manifest"),
         }
@@ -38,11 +41,16 @@ impl Name {
     fn parse(text: &str) -> Option<Name> {
         let parts: Vec<&str> = text.split('.').collect();
         let name = match *parts.as_slice() {
-            [partition, generation, "run"] => {
-                Name::Run { partition: partition.parse().ok()?, generation: generation.parse().ok()? }
-            }
-            [generation, "log"] => Name::Log { generation: generation.parse().ok()? },
-            [generation, "manifest"] => Name::Manifest { generation: generation.parse().ok()? },
+            [partition, generation, "run"] => Name::Run {
+                partition: partition.parse().ok()?,
+                generation: generation.parse().ok()?,
+            },
+            [generation, "log"] => Name::Log {
+                generation: generation.parse().ok()?,
+            },
+            [generation, "manifest"] => Name::Manifest {
+                generation: generation.parse().ok()?,
+            },
             _ => return None,
         };
         (name.to_string() == text).then_some(name)
@@ -86,14 +94,26 @@ impl Folder {
     pub(super) fn create(&self, name: Name) -> Result<Writable, SeenError> {
         self.before_change();
         let path = self.path_of(name);
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
-        Ok(Writable { file: options.map_err(failed("make", &path))?, path })
+        let options = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path);
+        Ok(Writable {
+            file: options.map_err(failed("make", &path))?,
+            path,
+        })
     }
 
     /// Opens a file that grows. It must be there with at least `bytes_min` bytes.
     pub(super) fn reopen(&self, name: Name, bytes_min: u64) -> Result<Writable, SeenError> {
         let path = self.path_of(name);
-        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(missing(&path))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(missing(&path))?;
         let found = file.metadata().map_err(failed("read", &path))?.len();
         if found < bytes_min {
             return Err(SeenError::damaged(&path, "it is shorter than it was"));
@@ -104,7 +124,10 @@ impl Folder {
     /// Cuts a file to `bytes` bytes: nothing refers to what lies beyond them.
     pub(super) fn cut(&self, writable: &Writable, bytes: u64) -> Result<(), SeenError> {
         self.before_change();
-        writable.file.set_len(bytes).map_err(failed("cut", &writable.path))
+        writable
+            .file
+            .set_len(bytes)
+            .map_err(failed("cut", &writable.path))
     }
 
     /// Opens a file that must be there with exactly `bytes` bytes.
@@ -113,7 +136,10 @@ impl Folder {
         let file = File::open(&path).map_err(missing(&path))?;
         let found = file.metadata().map_err(failed("read", &path))?.len();
         if found != bytes {
-            return Err(SeenError::damaged(&path, "it has another length than it had"));
+            return Err(SeenError::damaged(
+                &path,
+                "it has another length than it had",
+            ));
         }
         Ok(Readable { file, path })
     }
@@ -129,13 +155,21 @@ impl Folder {
     }
 
     /// Appends at a place that was never referred to.
-    pub(super) fn write(&self, writable: &Writable, offset: u64, bytes: &[u8]) -> Result<(), SeenError> {
+    pub(super) fn write(
+        &self,
+        writable: &Writable,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), SeenError> {
         // In tests a write is made in two, so that a crash between them is seen too.
         let (first, second) = bytes.split_at(if cfg!(test) { bytes.len() / 2 } else { 0 });
         for (offset, part) in [(offset, first), (offset + first.len() as u64, second)] {
             if !part.is_empty() {
                 self.before_change();
-                writable.file.write_all_at(part, offset).map_err(failed("write", &writable.path))?;
+                writable
+                    .file
+                    .write_all_at(part, offset)
+                    .map_err(failed("write", &writable.path))?;
             }
         }
         Ok(())
@@ -144,17 +178,24 @@ impl Folder {
     /// After this the file survives what the settings ask for, under its name.
     pub(super) fn finish(&self, writable: &Writable) -> Result<(), SeenError> {
         if self.sync {
-            writable.file.sync_all().map_err(failed("sync", &writable.path))?;
+            writable
+                .file
+                .sync_all()
+                .map_err(failed("sync", &writable.path))?;
             let folder = File::open(&self.path).map_err(failed("sync", &self.path))?;
             folder.sync_all().map_err(failed("sync", &self.path))?;
         }
         Ok(())
     }
 
-    /// After this the bytes written survive what the settings ask for; for a file that was finished once.
+    /// After this the bytes written survive what the settings ask for; for a file that was finished
+    /// once.
     pub(super) fn sync(&self, writable: &Writable) -> Result<(), SeenError> {
         if self.sync {
-            writable.file.sync_data().map_err(failed("sync", &writable.path))?;
+            writable
+                .file
+                .sync_data()
+                .map_err(failed("sync", &writable.path))?;
         }
         Ok(())
     }
@@ -164,14 +205,19 @@ impl Folder {
         self.before_change();
         let path = self.path_of(name);
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("remove", &path)(error))
+            }
             _ => Ok(()),
         }
     }
 
     /// Removes the store's files that were never named by what was committed, or are not any more.
     pub(super) fn remove_all_but(&self, named: &HashSet<Name>) -> Result<(), SeenError> {
-        self.names()?.into_iter().filter(|name| !named.contains(name)).try_for_each(|name| self.remove(name))
+        self.names()?
+            .into_iter()
+            .filter(|name| !named.contains(name))
+            .try_for_each(|name| self.remove(name))
     }
 
     /// Here a process may die.
@@ -190,7 +236,10 @@ pub(super) struct Writable {
 impl Writable {
     /// The file, finished, to be read.
     pub(super) fn into_readable(self) -> Readable {
-        Readable { file: self.file, path: self.path }
+        Readable {
+            file: self.file,
+            path: self.path,
+        }
     }
 
     /// Returns the file for sequential reading from the start.
@@ -208,15 +257,23 @@ pub(super) struct Readable {
 impl Readable {
     /// Fills the buffer from the offset on.
     pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SeenError> {
-        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => SeenError::damaged(&self.path, "it is shorter than it was"),
-            _ => failed("read", &self.path)(error),
-        })
+        self.file
+            .read_exact_at(buffer, offset)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    SeenError::damaged(&self.path, "it is shorter than it was")
+                }
+                _ => failed("read", &self.path)(error),
+            })
     }
 }
 
 pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SeenError {
-    move |error| SeenError::Io { action, path: path.display().to_string(), error }
+    move |error| SeenError::Io {
+        action,
+        path: path.display().to_string(),
+        error,
+    }
 }
 
 /// A file that is referred to and not there is damage, not a failure that goes away.

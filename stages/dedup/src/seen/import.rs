@@ -1,8 +1,8 @@
 //! A partition on its way into a store: its keys, before anything refers to them.
 //!
-//! In: the keys as they were when the copy of the partition began, in order; then those that became known since, in any
-//! order. Out: what a store takes over with [`SeenStore::import`](super::SeenStore::import). An import that is dropped
-//! leaves nothing.
+//! In: the keys as they were when the copy of the partition began, in order; then those that became
+//! known since, in any order. Out: what a store takes over with
+//! [`SeenStore::import`](super::SeenStore::import). An import that is dropped leaves nothing.
 
 use super::Key;
 use super::ascent::Ascent;
@@ -27,7 +27,11 @@ pub struct Import {
 
 impl Import {
     pub(super) fn begin(partition: u16, base: Base) -> Self {
-        Import { ascent: Ascent::new(partition), base: Some(base), later: Vec::new() }
+        Import {
+            ascent: Ascent::new(partition),
+            base: Some(base),
+            later: Vec::new(),
+        }
     }
 
     /// Takes the next keys, which ascend strictly over all calls.

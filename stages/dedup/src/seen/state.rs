@@ -5,8 +5,8 @@
 //!             log's generation (8)  log's length (8)  last log's generation or 0 (8)  last log's length (8)
 //!             checksum of all before it (8)
 //! ```
-//! It is committed with every step. The sieve's runs change rarely, so they are named in a file of their own, the
-//! manifest; without one the logs hold all.
+//! It is committed with every step. The sieve's runs change rarely, so they are named in a file of
+//! their own, the manifest; without one the logs hold all.
 
 use super::error::SeenError;
 use super::folder::Folder;
@@ -31,20 +31,37 @@ pub(super) struct State {
 impl State {
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let (generation, sum) = self.manifest.unwrap_or((0, 0));
-        let (log, last) = (self.log, self.last_log.unwrap_or((0, 0)));
-        let numbers = [u64::from(VERSION), generation, sum, log.0, log.1, last.0, last.1];
+        let log = self.log;
+        let last = self.last_log.unwrap_or((0, 0));
+        let numbers = [
+            u64::from(VERSION),
+            generation,
+            sum,
+            log.0,
+            log.1,
+            last.0,
+            last.1,
+        ];
         with_checksum(numbers.into_iter().flat_map(u64::to_le_bytes).collect())
     }
 
     /// The state of the store in a folder.
     pub(super) fn from_bytes(bytes: &[u8], folder: &Folder) -> Result<Self, SeenError> {
-        let refused = |what| SeenError::State { folder: folder.path().display().to_string(), what };
+        let refused = |what| SeenError::State {
+            folder: folder.path().display().to_string(),
+            what,
+        };
         State::read(bytes).map_err(refused)
     }
 
     /// Says what is wrong with the bytes, if they are none that were made here.
     fn read(bytes: &[u8]) -> Result<Self, &'static str> {
-        let numbers: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        let numbers: Vec<u64> = bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|bytes| u64::from_le_bytes(*bytes))
+            .collect();
         let version = numbers.first().copied();
         if version.is_some_and(|version| version != u64::from(VERSION)) {
             return Err("its version is unknown");
@@ -52,11 +69,16 @@ impl State {
         if bytes.len() != STATE_BYTES || !checksum_fits(bytes) {
             return Err("its checksum is wrong");
         }
-        let &[_, generation, sum, log, log_length, last, last_length, _] = numbers.as_slice() else {
+        let &[_, generation, sum, log, log_length, last, last_length, _] = numbers.as_slice()
+        else {
             return Err("its length is wrong");
         };
         let some = |generation, number| (generation != 0).then_some((generation, number));
-        Ok(State { manifest: some(generation, sum), log: (log, log_length), last_log: some(last, last_length) })
+        Ok(State {
+            manifest: some(generation, sum),
+            log: (log, log_length),
+            last_log: some(last, last_length),
+        })
     }
 }
 
@@ -68,7 +90,9 @@ pub(super) fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn checksum_fits(bytes: &[u8]) -> bool {
-    bytes.split_last_chunk::<CHECKSUM_BYTES>().is_some_and(|(rest, sum)| xxh3_64(rest).to_le_bytes() == *sum)
+    bytes
+        .split_last_chunk::<CHECKSUM_BYTES>()
+        .is_some_and(|(rest, sum)| xxh3_64(rest).to_le_bytes() == *sum)
 }
 
 #[cfg(test)]
@@ -78,7 +102,11 @@ mod tests {
     #[test]
     fn a_state_comes_back_and_every_changed_byte_is_noticed() {
         for manifest in [None, Some((7, u64::MAX))] {
-            let state = State { manifest, log: (3, u64::MAX), last_log: manifest };
+            let state = State {
+                manifest,
+                log: (3, u64::MAX),
+                last_log: manifest,
+            };
             let bytes = state.to_bytes();
             assert_eq!(State::read(&bytes), Ok(state));
             for at in 0..bytes.len() {

@@ -1,4 +1,5 @@
-//! Both stores against a set in memory, with crashes between any two writes, and against damaged files.
+//! Both stores against a set in memory, with crashes between any two writes, and against damaged
+//! files.
 
 mod halves;
 mod moves;
@@ -52,14 +53,22 @@ pub(super) fn copy(from: &Path) -> tempfile::TempDir {
     to
 }
 
-pub(super) fn open(settings: &Settings, folder: &Path, committed: Option<&[u8]>) -> Box<dyn SeenStore> {
+pub(super) fn open(
+    settings: &Settings,
+    folder: &Path,
+    committed: Option<&[u8]>,
+) -> Box<dyn SeenStore> {
     super::open(settings, folder.into(), &PARTITIONS, committed).unwrap()
 }
 
 /// All files of a kind.
 pub(super) fn files(folder: &Path, kind: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.extension().is_some_and(|found| found == kind)).collect()
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| path.extension().is_some_and(|found| found == kind))
+        .collect()
 }
 
 /// Asks and flushes: whether each URL is new.
@@ -78,7 +87,9 @@ pub(super) fn are_new(store: &mut dyn SeenStore, urls: &[Url]) -> Vec<bool> {
     for (token, is_new) in answers {
         assert_eq!(new[token as usize].replace(is_new), None, "answered twice");
     }
-    new.into_iter().map(|new| new.expect("never answered")).collect()
+    new.into_iter()
+        .map(|new| new.expect("never answered"))
+        .collect()
 }
 
 /// A store and what it should say.
@@ -119,7 +130,16 @@ impl Model {
         let folder = tempfile::tempdir().unwrap();
         let store = Some(open(&settings, folder.path(), None));
         let (known, waiting, committed) = Default::default();
-        Model { folder, settings, store, now: 0, known, waiting, token: 0, committed }
+        Model {
+            folder,
+            settings,
+            store,
+            now: 0,
+            known,
+            waiting,
+            token: 0,
+            committed,
+        }
     }
 
     fn store(&mut self) -> &mut dyn SeenStore {
@@ -131,14 +151,25 @@ impl Model {
             Step::Ask(urls) => urls.iter().for_each(|&url| {
                 self.ask(url);
                 let known = self.known.contains(&url);
-                assert_eq!(self.store().knows(url.0, url.1, url.2).unwrap(), known, "{url:?}");
+                assert_eq!(
+                    self.store().knows(url.0, url.1, url.2).unwrap(),
+                    known,
+                    "{url:?}"
+                );
             }),
             Step::Flush { after_s, all } => self.flush(*after_s, *all),
             Step::Commit => {
                 if let Some(bytes) = self.store().stage().unwrap() {
-                    *self.committed.borrow_mut() = Committed { bytes: Some(bytes), known: self.known.clone() };
+                    *self.committed.borrow_mut() = Committed {
+                        bytes: Some(bytes),
+                        known: self.known.clone(),
+                    };
                 }
-                assert_eq!(self.known, self.committed.borrow().known, "what became known is staged");
+                assert_eq!(
+                    self.known,
+                    self.committed.borrow().known,
+                    "what became known is staged"
+                );
                 self.store().committed().unwrap();
                 self.check_files();
             }
@@ -158,12 +189,22 @@ impl Model {
 
     fn ask(&mut self, url: Url) {
         self.token += 1;
-        let (now, token) = (at(self.now), self.token);
-        let waits = self.waiting.entry(url.0).or_default().iter().any(|(_, waiting)| *waiting == url);
+        let now = at(self.now);
+        let token = self.token;
+        let waits = self
+            .waiting
+            .entry(url.0)
+            .or_default()
+            .iter()
+            .any(|(_, waiting)| *waiting == url);
         match self.store().ask(now, url.0, url.1, url.2, token).unwrap() {
             Novelty::New => assert!(!waits && self.known.insert(url), "{url:?} is not new"),
             Novelty::Repeated => assert!(self.known.contains(&url), "{url:?} is new"),
-            Novelty::Later => self.waiting.entry(url.0).or_default().push_back((token, url)),
+            Novelty::Later => self
+                .waiting
+                .entry(url.0)
+                .or_default()
+                .push_back((token, url)),
         }
     }
 
@@ -172,7 +213,12 @@ impl Model {
         self.flush_once(all);
         // At last there is nothing to be done at once.
         let mut calls = 0;
-        while after_s > 2 && self.store().flush_at().is_some_and(|flush_at| flush_at <= at(self.now)) {
+        while after_s > 2
+            && self
+                .store()
+                .flush_at()
+                .is_some_and(|flush_at| flush_at <= at(self.now))
+        {
             self.flush_once(false);
             calls += 1;
             assert!(calls < 200);
@@ -180,16 +226,23 @@ impl Model {
     }
 
     fn flush_once(&mut self, all: bool) {
-        let (now, flush_at) = (at(self.now), self.store().flush_at());
+        let now = at(self.now);
+        let flush_at = self.store().flush_at();
         let mut answers = Vec::new();
         self.store().flush(now, all, &mut answers).unwrap();
         if flush_at.is_none_or(|flush_at| now < flush_at) && !all {
             assert!(answers.is_empty());
         }
-        let due = self.store().flush_at().is_some_and(|at| Timestamp::ZERO < at && at <= now);
+        let due = self
+            .store()
+            .flush_at()
+            .is_some_and(|at| Timestamp::ZERO < at && at <= now);
         assert!(!due, "all that is due is answered");
         for (token, new) in answers {
-            let waiting = self.waiting.values_mut().find(|waiting| waiting.front().is_some_and(|(t, _)| *t == token));
+            let waiting = self
+                .waiting
+                .values_mut()
+                .find(|waiting| waiting.front().is_some_and(|(t, _)| *t == token));
             let (_, url) = waiting.expect("in the order asked").pop_front().unwrap();
             assert_eq!(new, self.known.insert(url), "{url:?}");
         }
@@ -207,7 +260,9 @@ impl Model {
     /// After a commit or a start there are the files in use and no others.
     fn check_files(&mut self) {
         let entries = std::fs::read_dir(self.folder.path()).unwrap();
-        let bytes: u64 = entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+        let bytes: u64 = entries
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum();
         assert_eq!(bytes, self.store().disk_bytes());
     }
 }
@@ -224,15 +279,24 @@ fn check_copy(copy: &Path, settings: &Settings, committed: &Committed, ever: &BT
     let bytes = store.stage().unwrap();
     store.committed().unwrap();
     drop(store);
-    let mut store = open(settings, copy, bytes.as_deref().or(committed.bytes.as_deref()));
+    let mut store = open(
+        settings,
+        copy,
+        bytes.as_deref().or(committed.bytes.as_deref()),
+    );
     assert!(!are_new(store.as_mut(), &urls).contains(&true));
 }
 
 /// A fingerprint belongs to one URL, so to one host and one partition.
 fn url() -> impl Strategy<Value = Url> {
-    let url =
-        prop_oneof![1 => Just(0u64), 1 => Just(u64::MAX), 10 => 1u64..1_000, 10 => (1u64..1_000).prop_map(|n| n << 40)];
-    url.prop_map(|url| (PARTITIONS[(url % 3) as usize], [0, u64::MAX, 1, 2, 3][(url % 5) as usize], url))
+    let url = prop_oneof![1 => Just(0u64), 1 => Just(u64::MAX), 10 => 1u64..1_000, 10 => (1u64..1_000).prop_map(|n| n << 40)];
+    url.prop_map(|url| {
+        (
+            PARTITIONS[(url % 3) as usize],
+            [0, u64::MAX, 1, 2, 3][(url % 5) as usize],
+            url,
+        )
+    })
 }
 
 fn store() -> impl Strategy<Value = DedupStore> {
@@ -252,8 +316,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// P4. At some of the writes the folder is copied, as if the process had died there: the copy, opened with what
-    /// was committed at that moment, knows what was committed and nothing else.
+    /// P4. At some of the writes the folder is copied, as if the process had died there: the copy,
+    /// opened with what was committed at that moment, knows what was committed and nothing else.
     #[test]
     fn it_says_what_a_set_says_whenever_the_process_dies(
         store in store(),
@@ -264,7 +328,9 @@ proptest! {
         let mut model = Model::new(settings(store, buffer_bytes));
         let copies: Rc<RefCell<Vec<(tempfile::TempDir, Committed)>>> = Default::default();
         let mut ever = BTreeSet::new();
-        let (taken, committed, mut writes) = (copies.clone(), model.committed.clone(), 0);
+        let taken = copies.clone();
+        let committed = model.committed.clone();
+        let mut writes = 0;
         WATCH.set(Some(Box::new(move |folder| {
             writes += 1;
             // Copies take most of the time; of a case's many writes these are spread by `every`.
@@ -295,14 +361,23 @@ const BOTH: [DedupStore; 2] = [DedupStore::Disk, DedupStore::Memory];
 
 /// So many URLs, spread over the partitions.
 fn urls(count: u64) -> Vec<Url> {
-    (0..count).map(|n| (PARTITIONS[n as usize % 3], n % 40, n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
+    (0..count)
+        .map(|n| {
+            (
+                PARTITIONS[n as usize % 3],
+                n % 40,
+                n.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            )
+        })
+        .collect()
 }
 
 /// A store that knows some URLs, committed after each 50 of them and closed.
 fn filled(settings: &Settings) -> (tempfile::TempDir, Vec<u8>, Vec<Url>) {
     let folder = tempfile::tempdir().unwrap();
     let mut store = open(settings, folder.path(), None);
-    let (urls, mut bytes) = (urls(600), None);
+    let urls = urls(600);
+    let mut bytes = None;
     for some in urls.chunks(50) {
         assert!(!are_new(store.as_mut(), some).contains(&false));
         bytes = store.stage().unwrap();
@@ -320,7 +395,10 @@ fn an_empty_store_commits_nothing_and_knows_nothing() {
         let mut answers = Vec::new();
         store.flush(at(9), true, &mut answers).unwrap();
         assert!(answers.is_empty() && store.known(0) == 0 && store.known(9) == 0);
-        assert!(matches!(store.ask(at(9), 9, 1, 1, 1), Err(SeenError::Partition(9))));
+        assert!(matches!(
+            store.ask(at(9), 9, 1, 1, 1),
+            Err(SeenError::Partition(9))
+        ));
         assert_eq!(store.ask(at(9), 7, 1, 1, 1).unwrap(), Novelty::New);
         assert!(store.stage().unwrap().is_some() && store.stage().unwrap().is_none());
         // It was never committed.
@@ -343,7 +421,10 @@ fn a_damaged_log_is_named_and_a_tail_that_was_not_committed_is_cut_off() {
             damaged[at] ^= 1;
             std::fs::write(&path, damaged).unwrap();
             let text = opened().err().unwrap().to_string();
-            assert!(text.contains(".log is damaged") && text.contains("delete the crawl"), "{text}");
+            assert!(
+                text.contains(".log is damaged") && text.contains("delete the crawl"),
+                "{text}"
+            );
         }
         std::fs::write(&path, &sound[..sound.len() - 1]).unwrap();
         assert!(opened().is_err());
@@ -354,7 +435,10 @@ fn a_damaged_log_is_named_and_a_tail_that_was_not_committed_is_cut_off() {
         std::fs::write(folder.path().join("notes.txt"), "none of the store's").unwrap();
         let mut store = opened().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), sound);
-        assert!(!folder.path().join("00003.99999999.run").exists() && folder.path().join("notes.txt").exists());
+        assert!(
+            !folder.path().join("00003.99999999.run").exists()
+                && folder.path().join("notes.txt").exists()
+        );
         assert!(!are_new(store.as_mut(), &urls).contains(&true));
     }
 }
@@ -364,7 +448,10 @@ fn a_state_of_an_unknown_version_is_refused() {
     for settings in BOTH.map(|store| settings(store, 1_000)) {
         let (folder, mut bytes, _) = filled(&settings);
         bytes[0] += 1;
-        let text = super::open(&settings, folder.path().into(), &PARTITIONS, Some(&bytes)).err().unwrap().to_string();
+        let text = super::open(&settings, folder.path().into(), &PARTITIONS, Some(&bytes))
+            .err()
+            .unwrap()
+            .to_string();
         assert!(text.contains("version"), "{text}");
     }
 }
@@ -373,14 +460,18 @@ fn a_state_of_an_unknown_version_is_refused() {
 fn partitions_that_are_not_asked_for_any_more_are_kept() {
     for settings in BOTH.map(|store| settings(store, 4_000)) {
         let (folder, bytes, urls) = filled(&settings);
-        let mut store = super::open(&settings, folder.path().into(), &[7, 9], Some(&bytes)).unwrap();
+        let mut store =
+            super::open(&settings, folder.path().into(), &[7, 9], Some(&bytes)).unwrap();
         assert_eq!(are_new(store.as_mut(), &[(9, 1, 1)]), [true]);
         let bytes = store.stage().unwrap().unwrap();
         store.committed().unwrap();
         drop(store);
         let mut store = open(&settings, folder.path(), Some(&bytes));
         assert!(!are_new(store.as_mut(), &urls).contains(&true));
-        assert_eq!(are_new(store.as_mut(), &[(9, 1, 1), (9, 1, 2)]), [false, true]);
+        assert_eq!(
+            are_new(store.as_mut(), &[(9, 1, 1), (9, 1, 2)]),
+            [false, true]
+        );
     }
 }
 
@@ -390,7 +481,11 @@ fn the_sieve_goes_on_from_what_the_memory_store_knew() {
     let settings = settings(DedupStore::Disk, 4_000);
     let mut store = open(&settings, folder.path(), Some(&bytes));
     let by = |partition| urls.iter().filter(|url| url.0 == partition).count() as u64;
-    assert!(PARTITIONS.iter().all(|&partition| store.known(partition) == by(partition)));
+    assert!(
+        PARTITIONS
+            .iter()
+            .all(|&partition| store.known(partition) == by(partition))
+    );
     // The log is longer than the buffer is large: piece by piece it becomes runs.
     let mut bytes = None;
     for calls in 0.. {
@@ -404,7 +499,11 @@ fn the_sieve_goes_on_from_what_the_memory_store_knew() {
     }
     assert!(!files(folder.path(), "run").is_empty());
     assert_eq!(files(folder.path(), "log").len(), 1);
-    assert!(store.disk_bytes() < 16 * urls.len() as u64, "{}", store.disk_bytes());
+    assert!(
+        store.disk_bytes() < 16 * urls.len() as u64,
+        "{}",
+        store.disk_bytes()
+    );
     assert!(!are_new(store.as_mut(), &urls).contains(&true));
     drop(store);
     let mut store = open(&settings, folder.path(), bytes.as_deref());
@@ -417,8 +516,18 @@ fn the_memory_store_refuses_what_the_sieve_has_in_runs() {
     let (folder, bytes, _) = filled(&settings(DedupStore::Disk, 4_000));
     assert!(!files(folder.path(), "run").is_empty());
     let memory = settings(DedupStore::Memory, 4_000);
-    let text = super::open(&memory, folder.path().into(), &PARTITIONS, Some(&bytes)).err().unwrap().to_string();
-    assert!(text.contains("stages.dedup.store") && text.contains("set it to 'disk'"), "{text}");
+    let text = super::open(&memory, folder.path().into(), &PARTITIONS, Some(&bytes))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        text.contains("stages.dedup.store") && text.contains("set it to 'disk'"),
+        "{text}"
+    );
     // It changed nothing.
-    open(&settings(DedupStore::Disk, 4_000), folder.path(), Some(&bytes));
+    open(
+        &settings(DedupStore::Disk, 4_000),
+        folder.path(),
+        Some(&bytes),
+    );
 }

@@ -9,22 +9,41 @@ use rhumb_wire::message::{Report, RequestEnd};
 use rhumb_wire::topology::Token;
 
 impl Running {
-    /// When to send the next renewal, if one is needed. One report at a time, so that they reach their stream in order.
+    /// When to send the next renewal, if one is needed. One report at a time, so that they reach
+    /// their stream in order.
     pub(super) fn renew_at(&self) -> Option<Timestamp> {
-        let in_use = matches!(self.phase, Phase::Unconnected | Phase::Open | Phase::Replacing);
-        // A full stream keeps pages waiting after the close: without a lease they would all be fetched again.
-        // What is in hand when no more is requested takes its time, too.
+        let in_use = matches!(
+            self.phase,
+            Phase::Unconnected | Phase::Open | Phase::Replacing
+        );
+        // A full stream keeps pages waiting after the close: without a lease they would all be
+        // fetched again. What is in hand when no more is requested takes its time, too.
         let needed = (in_use && (!self.stopped || self.turns.in_hand() > 0)) || self.unstored() > 0;
-        if needed && self.report_tag.is_none() { self.lease.renew_at() } else { None }
+        if needed && self.report_tag.is_none() {
+            self.lease.renew_at()
+        } else {
+            None
+        }
     }
 
-    pub(super) fn renew(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {
+    pub(super) fn renew(
+        &mut self,
+        now: Timestamp,
+        around: &mut Surroundings,
+        out: &mut Output<Effect>,
+    ) {
         let tag = around.tag();
         let report = self.report(false, around);
-        self.lease.sent(report.sequence, now, around.settings.renew_every);
+        self.lease
+            .sent(report.sequence, now, around.settings.renew_every);
         self.report_tag = Some(tag);
         self.new_tags.push(tag);
-        out.publish_tagged(Token::Partition(self.job.partition), &report, Vec::new(), tag);
+        out.publish_tagged(
+            Token::Partition(self.job.partition),
+            &report,
+            Vec::new(),
+            tag,
+        );
     }
 
     pub(super) fn report_last(&mut self, around: &mut Surroundings, out: &mut Output<Effect>) {

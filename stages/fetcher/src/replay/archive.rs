@@ -1,7 +1,8 @@
 //! An archive that is open: from a URL to the response that was recorded.
 //!
-//! In: a URL. Out: its latest response, of that very spelling before another; the body of a revisit is that of the record it
-//! refers to. A record that is damaged is named, and the next one is tried.
+//! In: a URL. Out: its latest response, of that very spelling before another; the body of a revisit
+//! is that of the record it refers to. A record that is damaged is named, and the next one is
+//! tried.
 //!
 //! Invariant: of a record no more is read than is wanted of its block.
 
@@ -51,7 +52,11 @@ struct Record {
 
 impl Archive {
     pub(crate) fn new(index: Index) -> Archive {
-        Archive { index, inflaters: Inflaters::default(), damaged: Mutex::default() }
+        Archive {
+            index,
+            inflaters: Inflaters::default(),
+            damaged: Mutex::default(),
+        }
     }
 
     /// What there is of a URL; of a block at most so many bytes.
@@ -59,7 +64,10 @@ impl Archive {
     /// # Errors
     /// Index or file cannot be read.
     pub(crate) fn find(&self, url: &str, block_bytes_max: u64) -> io::Result<Answered> {
-        let mut answered = Answered { response: None, damaged: 0 };
+        let mut answered = Answered {
+            response: None,
+            damaged: 0,
+        };
         for row in self.index.of_url(url)?.into_iter().rev() {
             let record = match self.read(row, block_bytes_max)? {
                 // Another URL with the same fingerprint.
@@ -73,7 +81,8 @@ impl Archive {
             match self.response(row, record, block_bytes_max)? {
                 // It answers those who have an earlier response, and nobody else.
                 Ok((_, recording)) if recording.status == NOT_MODIFIED => {}
-                // A body that should be there: the answer to a HEAD, unless nothing better is found.
+                // A body that should be there: the answer to a HEAD, unless nothing better is
+                // found.
                 Ok(response) if response.1.truncated.is_some() && response.1.body.is_empty() => {
                     answered.response.get_or_insert(response);
                 }
@@ -87,8 +96,17 @@ impl Archive {
         Ok(answered)
     }
 
-    fn response(&self, row: Row, record: Record, bytes_max: u64) -> io::Result<Result<(Head, Recording), Damage>> {
-        let Record { head, block, is_cut } = record;
+    fn response(
+        &self,
+        row: Row,
+        record: Record,
+        bytes_max: u64,
+    ) -> io::Result<Result<(Head, Recording), Damage>> {
+        let Record {
+            head,
+            block,
+            is_cut,
+        } = record;
         if !head.is_recording() {
             return Ok(Err("the record is no response, as the index says".into()));
         }
@@ -96,7 +114,9 @@ impl Archive {
             return Ok(Recording::of(&head, block, is_cut).map(|recording| (head, recording)));
         }
         let Some(original) = self.original(row, &head, bytes_max)? else {
-            return Ok(Err("the record whose body it refers to is damaged or not in the archive".into()));
+            return Ok(Err(
+                "the record whose body it refers to is damaged or not in the archive".into(),
+            ));
         };
         if block.is_empty() {
             return Ok(Ok((head, original)));
@@ -119,8 +139,16 @@ impl Archive {
         rows.retain(|other| (other.file, other.offset) != (row.file, row.offset));
         for row in rows.into_iter().take(ORIGINALS_MAX) {
             let read = self.read(row, bytes_max)?;
-            let Ok(Record { head, block, is_cut }) = read else { continue };
-            let is_another = head.digest.is_some() && revisit.digest.is_some() && head.digest != revisit.digest;
+            let Ok(Record {
+                head,
+                block,
+                is_cut,
+            }) = read
+            else {
+                continue;
+            };
+            let is_another =
+                head.digest.is_some() && revisit.digest.is_some() && head.digest != revisit.digest;
             if head.kind != Kind::Response || is_another {
                 continue;
             }
@@ -132,9 +160,12 @@ impl Archive {
     }
 
     fn read(&self, row: Row, bytes_max: u64) -> io::Result<Result<Record, Damage>> {
-        let Some(file) = self.index.files.get(row.file as usize) else { return Ok(Err("it is in no file".into())) };
-        let mut opened = File::open(&file.path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.path.display())))?;
+        let Some(file) = self.index.files.get(row.file as usize) else {
+            return Ok(Err("it is in no file".into()));
+        };
+        let mut opened = File::open(&file.path).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", file.path.display()))
+        })?;
         if matches!(file.form, Form::Members(Packing::Gzip))
             && let Some(read) = self.inflaters.with(|inflater| {
                 let plain = inflater.member(&opened, row.offset)?;
@@ -149,7 +180,8 @@ impl Archive {
             Form::Members(packing) => {
                 let mut plain = BufReader::new(packing.member(&mut opened)?);
                 record(&mut plain, bytes_max).and_then(|record| {
-                    // To the end, where the checksum is; unless no more than the beginning is wanted.
+                    // To the end, where the checksum is; unless no more than the beginning is
+                    // wanted.
                     if !record.is_cut {
                         io::copy(&mut plain, &mut io::sink()).map_err(|error| error.to_string())?;
                     }
@@ -167,9 +199,18 @@ impl Archive {
             return false;
         }
         if damaged.len() as u64 <= NAMED_MAX {
-            let file = self.index.files.get(row.file as usize).map(|file| file.of.display().to_string());
+            let file = self
+                .index
+                .files
+                .get(row.file as usize)
+                .map(|file| file.of.display().to_string());
             let file = file.unwrap_or_default();
-            tracing::warn!(file, offset = row.offset, reason, "a record of the archive is damaged and is skipped");
+            tracing::warn!(
+                file,
+                offset = row.offset,
+                reason,
+                "a record of the archive is damaged and is skipped"
+            );
         }
         true
     }
@@ -183,11 +224,17 @@ fn record(from: &mut impl BufRead, bytes_max: u64) -> Result<Record, Damage> {
     let head = Head::read(from)?.ok_or("no record begins here")?;
     let wanted = head.block_bytes.min(bytes_max);
     let mut block = Vec::new();
-    from.take(wanted).read_to_end(&mut block).map_err(|error| error.to_string())?;
+    from.take(wanted)
+        .read_to_end(&mut block)
+        .map_err(|error| error.to_string())?;
     if (block.len() as u64) < wanted {
         return Err("the record ends early".into());
     }
-    Ok(Record { is_cut: head.block_bytes > wanted, head, block })
+    Ok(Record {
+        is_cut: head.block_bytes > wanted,
+        head,
+        block,
+    })
 }
 
 #[cfg(test)]

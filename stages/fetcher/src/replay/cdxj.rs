@@ -1,7 +1,8 @@
 //! The index that this crawler's archiver writes beside a WARC file: it saves reading the file.
 //!
-//! In: a WARC file. Out: what the index beside it says of each record; none when it does not say everything. Source: as
-//! `index.rs` and `finishing.rs` of the archiver write it: the last record of a file is one that the index names.
+//! In: a WARC file. Out: what the index beside it says of each record; none when it does not say
+//! everything. Source: as `index.rs` and `finishing.rs` of the archiver write it: the last record
+//! of a file is one that the index names.
 
 use super::record::{Head, Kind, millis};
 use rhumb_config::WarcFormat;
@@ -37,8 +38,12 @@ struct Line {
 /// The index is there and cannot be read.
 pub(crate) fn complete(warc: &Path) -> io::Result<Option<Vec<Entry>>> {
     let name = warc.file_name().unwrap_or_default().to_string_lossy();
-    let mut stems = WarcFormat::ALL.iter().map(|format| name.strip_suffix(format.extension())?.strip_suffix('.'));
-    let Some(stem) = stems.find_map(|stem| stem) else { return Ok(None) };
+    let mut stems = WarcFormat::ALL
+        .iter()
+        .map(|format| name.strip_suffix(format.extension())?.strip_suffix('.'));
+    let Some(stem) = stems.find_map(|stem| stem) else {
+        return Ok(None);
+    };
     let file = match File::open(warc.with_file_name(format!("{stem}.cdxj"))) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -50,9 +55,15 @@ pub(crate) fn complete(warc: &Path) -> io::Result<Option<Vec<Entry>>> {
     for line in BufReader::new(file).split(b'\n') {
         let line = line?;
         // Key, timestamp, object; no key has a space.
-        let object = line.splitn(3, |&byte| byte == b' ').nth(2).unwrap_or_default();
-        let Ok(line) = serde_json::from_slice::<Line>(object) else { return Ok(None) };
-        let (Ok(offset), Ok(length)) = (line.offset.parse::<u64>(), line.length.parse::<u64>()) else {
+        let object = line
+            .splitn(3, |&byte| byte == b' ')
+            .nth(2)
+            .unwrap_or_default();
+        let Ok(line) = serde_json::from_slice::<Line>(object) else {
+            return Ok(None);
+        };
+        let (Ok(offset), Ok(length)) = (line.offset.parse::<u64>(), line.length.parse::<u64>())
+        else {
             return Ok(None);
         };
         if line.filename != name {
@@ -72,6 +83,12 @@ fn entry(offset: u64, line: Line) -> Option<Entry> {
         _ => Kind::Response,
     };
     let digest = Some(line.digest).filter(|digest| digest != "-");
-    let head = Head { kind, url: line.url, date_ms: millis(&line.date), digest, ..Head::default() };
+    let head = Head {
+        kind,
+        url: line.url,
+        date_ms: millis(&line.date),
+        digest,
+        ..Head::default()
+    };
     Some(Entry { offset, head })
 }

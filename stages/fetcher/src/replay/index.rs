@@ -1,9 +1,11 @@
 //! The index of an archive: which record answers a request.
 //!
-//! In: the WARC files of a folder, with the CDXJ index beside each where it is complete. Out: a table in the data directory of
-//! the instance, by which a record is found from its URL or from the digest of its payload.
+//! In: the WARC files of a folder, with the CDXJ index beside each where it is complete. Out: a
+//! table in the data directory of the instance, by which a record is found from its URL or from the
+//! digest of its payload.
 //!
-//! Invariant: the index is of the files as they are: other names, sizes or times make another index.
+//! Invariant: the index is of the files as they are: other names, sizes or times make another
+//! index.
 
 use super::cdxj;
 use super::record::{Head, Kind};
@@ -48,9 +50,17 @@ impl Index {
     pub(crate) fn open(paths: &[PathBuf], dir: &Path) -> anyhow::Result<Index> {
         let signature = signature(paths)?;
         let path = dir.join(TABLE);
-        if let Some(table) = Table::open(&path, signature).with_context(|| format!("cannot read {}", path.display()))? {
-            let files: io::Result<_> = paths.iter().map(|path| ArchiveFile::of(path, dir)).collect();
-            return Ok(Index { files: files.context("cannot read the archive")?, table });
+        if let Some(table) = Table::open(&path, signature)
+            .with_context(|| format!("cannot read {}", path.display()))?
+        {
+            let files: io::Result<_> = paths
+                .iter()
+                .map(|path| ArchiveFile::of(path, dir))
+                .collect();
+            return Ok(Index {
+                files: files.context("cannot read the archive")?,
+                table,
+            });
         }
         // What is there is of other files.
         match fs::remove_dir_all(dir) {
@@ -58,21 +68,41 @@ impl Index {
             _ => fs::create_dir_all(dir),
         }
         .with_context(|| format!("cannot write {}", dir.display()))?;
-        let mut making = IndexMaking { table: Making::new(dir), recordings: 0, damaged: 0 };
+        let mut making = IndexMaking {
+            table: Making::new(dir),
+            recordings: 0,
+            damaged: 0,
+        };
         let mut files = Vec::new();
         for (number, path) in (0..).zip(paths) {
-            let file = making.file(number, path, dir).with_context(|| format!("cannot index {}", path.display()))?;
+            let file = making
+                .file(number, path, dir)
+                .with_context(|| format!("cannot index {}", path.display()))?;
             files.push(file);
         }
-        let IndexMaking { table, recordings, damaged } = making;
-        let written =
-            table.finish(TABLE, About { signature, recordings, damaged }).and_then(|()| Table::open(&path, signature));
+        let IndexMaking {
+            table,
+            recordings,
+            damaged,
+        } = making;
+        let written = table
+            .finish(
+                TABLE,
+                About {
+                    signature,
+                    recordings,
+                    damaged,
+                },
+            )
+            .and_then(|()| Table::open(&path, signature));
         let table = written.with_context(|| format!("cannot write {}", path.display()))?;
-        let table = table.with_context(|| format!("{} is not what was written to it", path.display()))?;
+        let table =
+            table.with_context(|| format!("{} is not what was written to it", path.display()))?;
         Ok(Index { files, table })
     }
 
-    /// The rows of a URL, the one to try first last: that very URL before another spelling, later before earlier.
+    /// The rows of a URL, the one to try first last: that very URL before another spelling, later
+    /// before earlier.
     pub(crate) fn of_url(&self, url: &str) -> io::Result<Vec<Row>> {
         self.table.rows(fingerprint(url))
     }
@@ -99,8 +129,16 @@ fn digest_key(digest: &str) -> u64 {
 fn signature(paths: &[PathBuf]) -> anyhow::Result<u64> {
     let mut text = String::new();
     for path in paths {
-        let about = path.metadata().with_context(|| format!("cannot read {}", path.display()))?;
-        text.push_str(&format!("{} {} {}.{}\n", path.display(), about.len(), about.mtime(), about.mtime_nsec()));
+        let about = path
+            .metadata()
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        text.push_str(&format!(
+            "{} {} {}.{}\n",
+            path.display(),
+            about.len(),
+            about.mtime(),
+            about.mtime_nsec()
+        ));
     }
     Ok(fingerprint(&text))
 }
@@ -109,15 +147,27 @@ impl ArchiveFile {
     fn of(path: &Path, dir: &Path) -> io::Result<ArchiveFile> {
         let of = path.to_owned();
         Ok(match Form::of(path)? {
-            Form::Packed(_) => ArchiveFile { path: unpacked(path, dir), form: Form::Plain, of },
-            form => ArchiveFile { path: of.clone(), form, of },
+            Form::Packed(_) => ArchiveFile {
+                path: unpacked(path, dir),
+                form: Form::Plain,
+                of,
+            },
+            form => ArchiveFile {
+                path: of.clone(),
+                form,
+                of,
+            },
         })
     }
 }
 
-/// Where what is compressed as one is unpacked to: otherwise each record would be as slow as all before it.
+/// Where what is compressed as one is unpacked to: otherwise each record would be as slow as all
+/// before it.
 fn unpacked(path: &Path, dir: &Path) -> PathBuf {
-    dir.join(format!("unpacked-{:016x}.warc", fingerprint(&path.display().to_string())))
+    dir.join(format!(
+        "unpacked-{:016x}.warc",
+        fingerprint(&path.display().to_string())
+    ))
 }
 
 struct IndexMaking {
@@ -164,7 +214,11 @@ impl IndexMaking {
                     bytes += more as u64;
                 }
                 Err(error) => {
-                    self.is_damaged(path, bytes, &format!("what follows cannot be unpacked: {error}"));
+                    self.is_damaged(
+                        path,
+                        bytes,
+                        &format!("what follows cannot be unpacked: {error}"),
+                    );
                     break;
                 }
             }
@@ -178,7 +232,10 @@ impl IndexMaking {
             tracing::warn!(file = %path.display(), offset, reason, "a record of the archive is damaged and is skipped");
         }
         if self.damaged == NAMED_MAX {
-            tracing::warn!("further damaged records are skipped and counted (archive_damaged_total), and not named");
+            tracing::warn!(
+                "further damaged records are skipped and counted (archive_damaged_total), and not \
+                 named"
+            );
         }
     }
 
@@ -188,14 +245,30 @@ impl IndexMaking {
         }
         self.recordings += 1;
         let date_ms = head.date_ms & !EXACT;
-        self.table.add(Row { key: fingerprint(&head.url), rank: EXACT | date_ms, file, offset })?;
-        if let Some(canonical) = canonical(&head.url, None, None).ok().filter(|canonical| *canonical != head.url) {
-            self.table.add(Row { key: fingerprint(&canonical), rank: date_ms, file, offset })?;
+        self.table.add(Row {
+            key: fingerprint(&head.url),
+            rank: EXACT | date_ms,
+            file,
+            offset,
+        })?;
+        if let Some(canonical) = canonical(&head.url, None, None)
+            .ok()
+            .filter(|canonical| *canonical != head.url)
+        {
+            self.table.add(Row {
+                key: fingerprint(&canonical),
+                rank: date_ms,
+                file,
+                offset,
+            })?;
         }
         match &head.digest {
-            Some(digest) if head.kind == Kind::Response => {
-                self.table.add(Row { key: digest_key(digest), rank: date_ms, file, offset })
-            }
+            Some(digest) if head.kind == Kind::Response => self.table.add(Row {
+                key: digest_key(digest),
+                rank: date_ms,
+                file,
+                offset,
+            }),
             _ => Ok(()),
         }
     }

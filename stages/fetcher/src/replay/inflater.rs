@@ -1,8 +1,9 @@
 //! An inflater: what inflates a small gzip member at once.
 //!
-//! In: a file and where a member begins. Out: all that is in it, its checksum compared; none of a member that is large, or
-//! damaged: who reads it as a stream takes these, and says what is wrong. Most members are small, and cost less than half of
-//! what a stream takes. Limit: [`PACKED_BYTES`] and [`PLAIN_BYTES`], of [`KEPT_MAX`] inflaters.
+//! In: a file and where a member begins. Out: all that is in it, its checksum compared; none of a
+//! member that is large, or damaged: who reads it as a stream takes these, and says what is wrong.
+//! Most members are small, and cost less than half of what a stream takes. Limit: [`PACKED_BYTES`]
+//! and [`PLAIN_BYTES`], of [`KEPT_MAX`] inflaters.
 
 use libdeflater::Decompressor;
 use std::fmt;
@@ -53,8 +54,13 @@ impl fmt::Debug for Inflaters {
 
 impl Inflater {
     fn new() -> Inflater {
-        let (packed, plain) = (vec![0; PACKED_BYTES], vec![0; PLAIN_BYTES]);
-        Inflater { decompressor: Decompressor::new(), packed, plain }
+        let packed = vec![0; PACKED_BYTES];
+        let plain = vec![0; PLAIN_BYTES];
+        Inflater {
+            decompressor: Decompressor::new(),
+            packed,
+            plain,
+        }
     }
 
     /// What is in the member at an offset of a file.
@@ -62,12 +68,18 @@ impl Inflater {
         let mut bytes = 0;
         for wanted in [FIRST_BYTES, PACKED_BYTES] {
             while bytes < wanted {
-                match file.read_at(&mut self.packed[bytes..wanted], offset + bytes as u64).ok()? {
+                match file
+                    .read_at(&mut self.packed[bytes..wanted], offset + bytes as u64)
+                    .ok()?
+                {
                     0 => break,
                     more => bytes += more,
                 }
             }
-            if let Ok(plain) = self.decompressor.gzip_decompress(&self.packed[..bytes], &mut self.plain) {
+            if let Ok(plain) = self
+                .decompressor
+                .gzip_decompress(&self.packed[..bytes], &mut self.plain)
+            {
                 return Some(&self.plain[..plain]);
             }
             if bytes < wanted {
@@ -116,7 +128,9 @@ mod tests {
             offset += member.len() as u64;
         }
         let inflaters = Inflaters::default();
-        let read = |number: usize| inflaters.with(|one| one.member(&file, offsets[number]).map(<[u8]>::to_vec));
+        let read = |number: usize| {
+            inflaters.with(|one| one.member(&file, offsets[number]).map(<[u8]>::to_vec))
+        };
         assert_eq!(read(0).as_deref(), Some(&b"first"[..]));
         assert_eq!(read(1).as_deref(), Some(&b"second"[..]));
         assert_eq!(read(2), Some(noise));

@@ -1,8 +1,9 @@
-//! How a WARC file is compressed: as gzip members or as Zstandard frames, all of which give back what they hold by themselves.
+//! How a WARC file is compressed: as gzip members or as Zstandard frames, all of which give back
+//! what they hold by themselves.
 //!
-//! In: the beginning of a file. Out: readers of single members, and of all. A dictionary that the frames were made with is the
-//! first frame of their file, which can be skipped.
-//! Sources: WARC 1.1 (annex A); the IIPC's "Zstandard compression for WARC files" 1.0; RFC 8878, section 3.1.
+//! In: the beginning of a file. Out: readers of single members, and of all. A dictionary that the
+//! frames were made with is the first frame of their file, which can be skipped. Sources: WARC 1.1
+//! (annex A); the IIPC's "Zstandard compression for WARC files" 1.0; RFC 8878, section 3.1.
 
 use flate2::bufread::{GzDecoder, MultiGzDecoder};
 use std::fmt;
@@ -64,7 +65,10 @@ impl Packing {
     ///
     /// # Errors
     /// There is no memory for it.
-    pub(crate) fn member<'a>(&'a self, packed: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    pub(crate) fn member<'a>(
+        &'a self,
+        packed: impl BufRead + 'a,
+    ) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self {
             Packing::Gzip => Box::new(GzDecoder::new(packed)),
             Packing::Zstd(dictionary) => Box::new(dictionary.decoder(packed)?.single_frame()),
@@ -91,21 +95,28 @@ impl Dictionary {
         let [.., a, b, c, d] = head;
         let bytes = u64::from(u32::from_le_bytes([a, b, c, d]));
         let mut content = Vec::new();
-        file.take(bytes.min(DICTIONARY_BYTES_MAX + 1)).read_to_end(&mut content)?;
+        file.take(bytes.min(DICTIONARY_BYTES_MAX + 1))
+            .read_to_end(&mut content)?;
         let mut dictionary = Vec::new();
         if content.starts_with(&ZSTD) {
-            ZstdDecoder::with_buffer(&content[..])?.take(DICTIONARY_BYTES_MAX + 1).read_to_end(&mut dictionary)?;
+            ZstdDecoder::with_buffer(&content[..])?
+                .take(DICTIONARY_BYTES_MAX + 1)
+                .read_to_end(&mut dictionary)?;
         } else {
             dictionary.clone_from(&content);
         }
-        let is_whole = content.len() as u64 == bytes && dictionary.len() as u64 <= DICTIONARY_BYTES_MAX;
+        let is_whole =
+            content.len() as u64 == bytes && dictionary.len() as u64 <= DICTIONARY_BYTES_MAX;
         if !is_whole {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the dictionary at the beginning of the file is cut, or larger than 16 MiB: no record of it can be read",
+                "the dictionary at the beginning of the file is cut, or larger than 16 MiB: no \
+                 record of it can be read",
             ));
         }
-        Ok(Dictionary(Some(Arc::new(DecoderDictionary::copy(&dictionary)))))
+        Ok(Dictionary(Some(Arc::new(DecoderDictionary::copy(
+            &dictionary,
+        )))))
     }
 
     fn decoder<'a, R: BufRead + 'a>(&'a self, packed: R) -> io::Result<ZstdDecoder<'a, R>> {
@@ -118,6 +129,10 @@ impl Dictionary {
 
 impl fmt::Debug for Dictionary {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(if self.0.is_some() { "Dictionary" } else { "NoDictionary" })
+        to.write_str(if self.0.is_some() {
+            "Dictionary"
+        } else {
+            "NoDictionary"
+        })
     }
 }

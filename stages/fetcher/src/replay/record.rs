@@ -1,8 +1,8 @@
 //! The head of a WARC record.
 //!
-//! In: a stream at the beginning of a record. Out: what its head says, with the stream at the beginning of its block; or what
-//! is wrong with it. Limit: [`HEAD_BYTES_MAX`].
-//! Source: WARC 1.1 (ISO 28500:2017), and what wget, Heritrix and warcio write.
+//! In: a stream at the beginning of a record. Out: what its head says, with the stream at the
+//! beginning of its block; or what is wrong with it. Limit: [`HEAD_BYTES_MAX`]. Source: WARC 1.1
+//! (ISO 28500:2017), and what wget, Heritrix and warcio write.
 
 use rhumb_wire::message::Truncation;
 use std::io::{self, BufRead, Read as _};
@@ -49,7 +49,10 @@ pub(crate) struct Head {
 impl Head {
     /// Reads the head of the next record; none at the end of the stream.
     pub(crate) fn read(from: &mut impl BufRead) -> Result<Option<Head>, Damage> {
-        let mut lines = Lines { from: from.take(HEAD_BYTES_MAX), line: Vec::new() };
+        let mut lines = Lines {
+            from: from.take(HEAD_BYTES_MAX),
+            line: Vec::new(),
+        };
         let version = loop {
             match lines.next()? {
                 None => return Ok(None),
@@ -73,20 +76,31 @@ impl Head {
                     value.push(' ');
                     value.push_str(text.trim());
                 }
-                (Some((name, value)), _) => fields.push((name.trim().to_ascii_lowercase(), value.trim().to_owned())),
-                (None, _) => return Err("the head of the record has a line that is no field".into()),
+                (Some((name, value)), _) => {
+                    fields.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+                }
+                (None, _) => {
+                    return Err("the head of the record has a line that is no field".into());
+                }
             }
         }
     }
 
     fn of(fields: &[(String, String)]) -> Result<Head, Damage> {
-        let field = |name: &str| fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
+        let field = |name: &str| {
+            fields
+                .iter()
+                .find(|(other, _)| other == name)
+                .map(|(_, value)| value.as_str())
+        };
         let block_bytes = field("content-length").and_then(|length| length.parse().ok());
-        let block_bytes = block_bytes.ok_or("the head of the record does not say how long it is")?;
+        let block_bytes =
+            block_bytes.ok_or("the head of the record does not say how long it is")?;
         // wget puts URLs into angle brackets.
         let url = |name| field(name).map(|url| url.trim_matches(['<', '>']).to_owned());
         // A server that says that nothing has changed gives no answer to somebody who has nothing.
-        let is_unchanged = field("warc-profile").is_some_and(|profile| profile.ends_with("server-not-modified"));
+        let is_unchanged =
+            field("warc-profile").is_some_and(|profile| profile.ends_with("server-not-modified"));
         let kind = match field("warc-type").unwrap_or_default() {
             "response" => Kind::Response,
             "revisit" if !is_unchanged => Kind::Revisit,
@@ -123,12 +137,17 @@ impl Head {
 /// The reason that a record gives for what it lacks (`WARC-Truncated`; WARC 1.1, section 5.15).
 fn truncation(reason: &str) -> Truncation {
     let known = [Truncation::Length, Truncation::Time, Truncation::Disconnect];
-    known.into_iter().find(|known| known.name().eq_ignore_ascii_case(reason)).unwrap_or(Truncation::Unspecified)
+    known
+        .into_iter()
+        .find(|known| known.name().eq_ignore_ascii_case(reason))
+        .unwrap_or(Truncation::Unspecified)
 }
 
 /// A point of time as records have it, in milliseconds since 1970; 0 when it is none.
 pub(crate) fn millis(date: &str) -> u64 {
-    let at = humantime::parse_rfc3339(date).ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let at = humantime::parse_rfc3339(date)
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     at.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
 }
 
@@ -141,11 +160,20 @@ struct Lines<R> {
 impl<R: BufRead> Lines<R> {
     fn next(&mut self) -> Result<Option<&[u8]>, Damage> {
         self.line.clear();
-        self.from.read_until(b'\n', &mut self.line).map_err(|error| error.to_string())?;
+        self.from
+            .read_until(b'\n', &mut self.line)
+            .map_err(|error| error.to_string())?;
         if self.line.is_empty() {
-            return if self.from.limit() == 0 { Err("the head of the record is too long".into()) } else { Ok(None) };
+            return if self.from.limit() == 0 {
+                Err("the head of the record is too long".into())
+            } else {
+                Ok(None)
+            };
         }
-        let line = self.line.strip_suffix(b"\n").ok_or("the head of the record ends early")?;
+        let line = self
+            .line
+            .strip_suffix(b"\n")
+            .ok_or("the head of the record ends early")?;
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 }
@@ -161,13 +189,27 @@ mod tests {
     #[test]
     fn a_head_is_read_as_others_write_it() {
         let text = "\r\nWARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: <http://a.test/>\r\n\
-                    warc-date: 2026-01-31T12:00:00Z\r\nContent-Type: application/http;\r\n msgtype=response\r\n\
+                    warc-date: 2026-01-31T12:00:00Z\r\nContent-Type: application/http;\r\n \
+                    msgtype=response\r\n\
                     WARC-IP-Address: 127.0.0.1\r\nContent-Length: 7\r\n\r\nHTTP";
         let head = read(text).unwrap().unwrap();
-        assert_eq!((head.kind, head.url.as_str(), head.block_bytes), (Kind::Response, "http://a.test/", 7));
-        assert_eq!((head.date_ms, head.address), (1_769_860_800_000, Some([127, 0, 0, 1].into())));
+        assert_eq!(
+            (head.kind, head.url.as_str(), head.block_bytes),
+            (Kind::Response, "http://a.test/", 7)
+        );
+        assert_eq!(
+            (head.date_ms, head.address),
+            (1_769_860_800_000, Some([127, 0, 0, 1].into()))
+        );
         assert_eq!(head.content_type, "application/http; msgtype=response");
-        assert!(head.is_recording() && !Head { url: "dns:a.test".into(), ..head }.is_recording());
+        assert!(
+            head.is_recording()
+                && !Head {
+                    url: "dns:a.test".into(),
+                    ..head
+                }
+                .is_recording()
+        );
         assert_eq!(read("\r\n\r\n"), Ok(None));
     }
 
@@ -177,11 +219,22 @@ mod tests {
             ("", None),
             ("WARC-Truncated: length\r\n", Some(Truncation::Length)),
             ("WARC-Truncated: Time\r\n", Some(Truncation::Time)),
-            ("WARC-Truncated: disconnect\r\n", Some(Truncation::Disconnect)),
-            ("WARC-Truncated: unspecified\r\n", Some(Truncation::Unspecified)),
-            ("WARC-Truncated: bandwidth\r\n", Some(Truncation::Unspecified)),
+            (
+                "WARC-Truncated: disconnect\r\n",
+                Some(Truncation::Disconnect),
+            ),
+            (
+                "WARC-Truncated: unspecified\r\n",
+                Some(Truncation::Unspecified),
+            ),
+            (
+                "WARC-Truncated: bandwidth\r\n",
+                Some(Truncation::Unspecified),
+            ),
         ] {
-            let head = read(&format!("WARC/1.1\r\nWARC-Type: response\r\n{field}Content-Length: 0\r\n\r\n"));
+            let head = read(&format!(
+                "WARC/1.1\r\nWARC-Type: response\r\n{field}Content-Length: 0\r\n\r\n"
+            ));
             assert_eq!(head.unwrap().unwrap().truncated, reason, "{field}");
         }
     }

@@ -1,8 +1,8 @@
 //! A recording: an HTTP response as a record has it.
 //!
-//! In: the block of a record, as it was received. Out: status, headers and the body without its transfer coding; the content
-//! coding stays. What this crawler's archiver changed in the head is changed back.
-//! Sources: RFC 9112, sections 4, 5 and 7.1; what wget, Heritrix and warcio write.
+//! In: the block of a record, as it was received. Out: status, headers and the body without its
+//! transfer coding; the content coding stays. What this crawler's archiver changed in the head is
+//! changed back. Sources: RFC 9112, sections 4, 5 and 7.1; what wget, Heritrix and warcio write.
 
 use super::record::{Damage, Head, Kind};
 use rhumb_wire::message::{HttpVersion, Truncation};
@@ -28,9 +28,16 @@ impl Recording {
     /// # Errors
     /// There is no HTTP response in it.
     pub(crate) fn of(head: &Head, block: Vec<u8>, is_cut: bool) -> Result<Recording, Damage> {
-        let of_record = if is_cut { Some(Truncation::Length) } else { head.truncated };
+        let of_record = if is_cut {
+            Some(Truncation::Length)
+        } else {
+            head.truncated
+        };
         if head.kind == Kind::Resource {
-            let headers = vec![("content-type".to_owned(), head.content_type.clone().into_bytes())];
+            let headers = vec![(
+                "content-type".to_owned(),
+                head.content_type.clone().into_bytes(),
+            )];
             return Ok(Recording {
                 status: 200,
                 http_version: HttpVersion::Http11,
@@ -39,10 +46,17 @@ impl Recording {
                 truncated: of_record,
             });
         }
-        let end = head_end(&block).ok_or("there is no whole head of an HTTP response in the record")?;
-        let mut lines = block[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let end =
+            head_end(&block).ok_or("there is no whole head of an HTTP response in the record")?;
+        let mut lines = block[..end]
+            .split(|&byte| byte == b'\n')
+            .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         let (version, status) = status(lines.next().unwrap_or_default())?;
-        let http_version = if head.is_http2 { HttpVersion::Http2 } else { version };
+        let http_version = if head.is_http2 {
+            HttpVersion::Http2
+        } else {
+            version
+        };
         let mut headers = headers(lines);
         let was_renamed = change_back(&mut headers);
         let mut body = block;
@@ -58,8 +72,18 @@ impl Recording {
                 is_whole = length(&headers).is_none_or(|length| length <= body.len() as u64);
             }
         }
-        let truncated = of_record.or(if is_whole { None } else { Some(Truncation::Disconnect) });
-        Ok(Recording { status, http_version, headers, body, truncated })
+        let truncated = of_record.or(if is_whole {
+            None
+        } else {
+            Some(Truncation::Disconnect)
+        });
+        Ok(Recording {
+            status,
+            http_version,
+            headers,
+            body,
+            truncated,
+        })
     }
 }
 
@@ -84,8 +108,14 @@ fn status(line: &[u8]) -> Result<(HttpVersion, u16), Damage> {
         version if version.starts_with("HTTP/") => HttpVersion::Http11,
         _ => return Err("the record holds no HTTP response".into()),
     };
-    let status = words.next().and_then(|status| status.parse().ok()).filter(|status| (100..1000).contains(status));
-    Ok((version, status.ok_or("the HTTP response in the record has no status")?))
+    let status = words
+        .next()
+        .and_then(|status| status.parse().ok())
+        .filter(|status| (100..1000).contains(status));
+    Ok((
+        version,
+        status.ok_or("the HTTP response in the record has no status")?,
+    ))
 }
 
 fn headers<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<(String, Vec<u8>)> {
@@ -106,7 +136,8 @@ fn headers<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<(String, Vec<u8>)> 
     headers
 }
 
-/// Gives headers their own names again. Says whether there were any: then the length was put there beside them.
+/// Gives headers their own names again. Says whether there were any: then the length was put there
+/// beside them.
 fn change_back(headers: &mut Vec<(String, Vec<u8>)>) -> bool {
     let transfer_coding = format!("{RENAMED}transfer-encoding");
     if !headers.iter().any(|(name, _)| *name == transfer_coding) {
@@ -124,8 +155,15 @@ fn change_back(headers: &mut Vec<(String, Vec<u8>)>) -> bool {
 }
 
 fn is_chunked(headers: &[(String, Vec<u8>)]) -> bool {
-    let mut values = headers.iter().filter(|(name, _)| name == "transfer-encoding");
-    values.any(|(_, value)| value.to_ascii_lowercase().windows(7).any(|word| word == b"chunked"))
+    let mut values = headers
+        .iter()
+        .filter(|(name, _)| name == "transfer-encoding");
+    values.any(|(_, value)| {
+        value
+            .to_ascii_lowercase()
+            .windows(7)
+            .any(|word| word == b"chunked")
+    })
 }
 
 fn has_body(status: u16) -> bool {
@@ -157,7 +195,10 @@ fn without_chunks(body: &[u8]) -> Option<(Vec<u8>, bool)> {
         if taken < size {
             return Some((plain, false));
         }
-        rest = rest.strip_prefix(b"\r\n").or(rest.strip_prefix(b"\n")).unwrap_or(rest);
+        rest = rest
+            .strip_prefix(b"\r\n")
+            .or(rest.strip_prefix(b"\n"))
+            .unwrap_or(rest);
     }
 }
 
@@ -174,7 +215,10 @@ mod tests {
     use super::*;
 
     fn recording(block: &str) -> Result<Recording, Damage> {
-        let head = Head { kind: Kind::Response, ..Head::default() };
+        let head = Head {
+            kind: Kind::Response,
+            ..Head::default()
+        };
         Recording::of(&head, block.as_bytes().to_vec(), false)
     }
 
@@ -183,45 +227,80 @@ mod tests {
     }
 
     fn header<'a>(recording: &'a Recording, name: &str) -> Vec<&'a [u8]> {
-        recording.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_slice()).collect()
+        recording
+            .headers
+            .iter()
+            .filter(|(other, _)| other == name)
+            .map(|(_, value)| value.as_slice())
+            .collect()
     }
 
     #[test]
     fn a_response_is_read_as_it_was_received() {
-        let page = recording("HTTP/1.0 200\r\nContent-Type:text/html\r\nX-A: 1\r\n 2\r\nx-a: 3\r\n\r\n<p>").unwrap();
-        assert_eq!((page.status, page.http_version, body(&page)), (200, HttpVersion::Http10, "<p>"));
+        let page = recording(
+            "HTTP/1.0 200\r\nContent-Type:text/html\r\nX-A: 1\r\n 2\r\nx-a: 3\r\n\r\n<p>",
+        )
+        .unwrap();
+        assert_eq!(
+            (page.status, page.http_version, body(&page)),
+            (200, HttpVersion::Http10, "<p>")
+        );
         assert_eq!(header(&page, "x-a"), [b"1 2".as_slice(), b"3"]);
         assert_eq!(page.truncated, None);
         let lines = recording("HTTP/1.1 404 Not Found\nServer: x\n\nno").unwrap();
         assert_eq!((lines.status, body(&lines)), (404, "no"));
         let short = recording("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour").unwrap();
         assert_eq!(short.truncated, Some(Truncation::Disconnect));
-        for nonsense in ["", "<html>", "HTTP/1.1 200 OK\r\nx: y\r\n", "HTTP/1.1 OK\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"] {
+        for nonsense in [
+            "",
+            "<html>",
+            "HTTP/1.1 200 OK\r\nx: y\r\n",
+            "HTTP/1.1 OK\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
+        ] {
             assert!(recording(nonsense).is_err(), "{nonsense}");
         }
     }
 
     #[test]
     fn chunks_are_undone_where_there_are_any() {
-        let chunked =
-            |body: &str| recording(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}")).unwrap();
+        let chunked = |body: &str| {
+            recording(&format!(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}"
+            ))
+            .unwrap()
+        };
         let whole = chunked("3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n");
         assert_eq!((body(&whole), whole.truncated), ("abcde", None));
-        for (cut, left) in [("3\r\nabc\r\n5\r\nde", "abcde"), ("3\r\nabc\r\n", "abc"), ("3\r\nabc\r\nzz", "abc")] {
+        for (cut, left) in [
+            ("3\r\nabc\r\n5\r\nde", "abcde"),
+            ("3\r\nabc\r\n", "abc"),
+            ("3\r\nabc\r\nzz", "abc"),
+        ] {
             let cut = chunked(cut);
-            assert_eq!((body(&cut), cut.truncated), (left, Some(Truncation::Disconnect)));
+            assert_eq!(
+                (body(&cut), cut.truncated),
+                (left, Some(Truncation::Disconnect))
+            );
         }
         let plain = chunked("<html>plain</html>");
-        assert_eq!((body(&plain), plain.truncated), ("<html>plain</html>", None));
+        assert_eq!(
+            (body(&plain), plain.truncated),
+            ("<html>plain</html>", None)
+        );
     }
 
     #[test]
     fn headers_that_the_archiver_renamed_have_their_names_again() {
-        let block = "HTTP/1.1 200 OK\r\nx-crawler-transfer-encoding: chunked\r\nx-crawler-content-length: 3\r\n\
+        let block = "HTTP/1.1 200 OK\r\nx-crawler-transfer-encoding: \
+                     chunked\r\nx-crawler-content-length: 3\r\n\
                      content-length: 2\r\n\r\n3\n";
         let page = recording(block).unwrap();
         assert_eq!(header(&page, "transfer-encoding"), [b"chunked"]);
-        assert_eq!((header(&page, "content-length"), body(&page)), (vec![b"3".as_slice()], "3\n"));
+        assert_eq!(
+            (header(&page, "content-length"), body(&page)),
+            (vec![b"3".as_slice()], "3\n")
+        );
         assert_eq!(page.truncated, None);
     }
 }

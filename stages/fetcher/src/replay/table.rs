@@ -4,9 +4,9 @@
 //! | RHUMBAR1 | what it was made from | recordings | damaged | rows | rows of 28 bytes, sorted ... | checksum |
 //! ```
 //!
-//! In: rows in any order. Out: the rows of a key, sorted by rank. Memory: one key for [`BLOCK_ROWS`] rows, while it is made
-//! [`RUN_ROWS`] rows. Invariant: the file is whole when it has its name. Limit: of a key the [`ROWS_OF_KEY_MAX`] rows of the
-//! highest rank are kept.
+//! In: rows in any order. Out: the rows of a key, sorted by rank. Memory: one key for
+//! [`BLOCK_ROWS`] rows, while it is made [`RUN_ROWS`] rows. Invariant: the file is whole when it
+//! has its name. Limit: of a key the [`ROWS_OF_KEY_MAX`] rows of the highest rank are kept.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -47,7 +47,12 @@ impl Row {
         let mut file = [0; 4];
         file.copy_from_slice(&bytes[16..20]);
         let file = u32::from_le_bytes(file);
-        Row { key: number(&bytes[..8]), rank: number(&bytes[8..16]), file, offset: number(&bytes[20..]) }
+        Row {
+            key: number(&bytes[..8]),
+            rank: number(&bytes[8..16]),
+            file,
+            offset: number(&bytes[20..]),
+        }
     }
 }
 
@@ -77,7 +82,11 @@ pub(crate) struct Making {
 
 impl Making {
     pub(crate) fn new(dir: &Path) -> Making {
-        Making { dir: dir.to_owned(), rows: Vec::new(), runs: Vec::new() }
+        Making {
+            dir: dir.to_owned(),
+            rows: Vec::new(),
+            runs: Vec::new(),
+        }
     }
 
     /// Adds a row.
@@ -86,7 +95,11 @@ impl Making {
     /// The disk is full, or cannot be written.
     pub(crate) fn add(&mut self, row: Row) -> io::Result<()> {
         self.rows.push(row);
-        if self.rows.len() < RUN_ROWS { Ok(()) } else { self.end_run() }
+        if self.rows.len() < RUN_ROWS {
+            Ok(())
+        } else {
+            self.end_run()
+        }
     }
 
     fn end_run(&mut self) -> io::Result<()> {
@@ -108,7 +121,10 @@ impl Making {
     pub(crate) fn finish(mut self, name: &str, about: About) -> io::Result<()> {
         self.end_run()?;
         let new = self.dir.join(format!("{name}.new"));
-        let mut out = Summed { inner: BufWriter::new(File::create(&new)?), sum: Xxh3::new() };
+        let mut out = Summed {
+            inner: BufWriter::new(File::create(&new)?),
+            sum: Xxh3::new(),
+        };
         // How many rows there are is known at the end.
         out.inner.write_all(&[0; HEAD_BYTES])?;
         let mut rows = 0;
@@ -116,7 +132,10 @@ impl Making {
         let mut merged = Merged::new(&self.runs)?;
         loop {
             let row = merged.next()?;
-            if of_key.front().is_some_and(|first| row.is_none_or(|row| row.key != first.key)) {
+            if of_key
+                .front()
+                .is_some_and(|first| row.is_none_or(|row| row.key != first.key))
+            {
                 for row in of_key.drain(..) {
                     out.write_all(&row.bytes())?;
                     rows += 1;
@@ -141,9 +160,16 @@ impl Making {
 }
 
 fn head(about: About, rows: u64) -> [u8; HEAD_BYTES] {
-    let About { signature, recordings, damaged } = about;
+    let About {
+        signature,
+        recordings,
+        damaged,
+    } = about;
     let mut head = [0; HEAD_BYTES];
-    for (place, number) in head.chunks_exact_mut(8).zip([MAGIC, signature, recordings, damaged, rows]) {
+    for (place, number) in head
+        .chunks_exact_mut(8)
+        .zip([MAGIC, signature, recordings, damaged, rows])
+    {
         place.copy_from_slice(&number.to_le_bytes());
     }
     head
@@ -157,8 +183,14 @@ struct Merged {
 
 impl Merged {
     fn new(paths: &[PathBuf]) -> io::Result<Merged> {
-        let runs: io::Result<Vec<_>> = paths.iter().map(|path| Ok(BufReader::new(File::open(path)?))).collect();
-        let mut merged = Merged { runs: runs?, next: BinaryHeap::new() };
+        let runs: io::Result<Vec<_>> = paths
+            .iter()
+            .map(|path| Ok(BufReader::new(File::open(path)?)))
+            .collect();
+        let mut merged = Merged {
+            runs: runs?,
+            next: BinaryHeap::new(),
+        };
         for run in 0..merged.runs.len() {
             merged.draw(run)?;
         }
@@ -176,7 +208,9 @@ impl Merged {
     }
 
     fn next(&mut self) -> io::Result<Option<Row>> {
-        let Some(Reverse((row, run))) = self.next.pop() else { return Ok(None) };
+        let Some(Reverse((row, run))) = self.next.pop() else {
+            return Ok(None);
+        };
         self.draw(run)?;
         Ok(Some(row))
     }
@@ -228,13 +262,21 @@ impl Table {
             return Ok(None);
         }
         reader.read_exact(&mut found)?;
-        let about = About { signature, recordings: number(&found[16..24]), damaged: number(&found[24..32]) };
+        let about = About {
+            signature,
+            recordings: number(&found[16..24]),
+            damaged: number(&found[24..32]),
+        };
         let rows = number(&found[32..]);
-        let expected = rows.checked_mul(ROW_BYTES as u64).and_then(|rows| rows.checked_add((HEAD_BYTES + 8) as u64));
+        let expected = rows
+            .checked_mul(ROW_BYTES as u64)
+            .and_then(|rows| rows.checked_add((HEAD_BYTES + 8) as u64));
         if found != head(about, rows) || expected != Some(bytes) {
             return Ok(None);
         }
-        let (mut keys, mut sum, mut row) = (Vec::new(), Xxh3::new(), [0; ROW_BYTES]);
+        let mut keys = Vec::new();
+        let mut sum = Xxh3::new();
+        let mut row = [0; ROW_BYTES];
         for number in 0..rows {
             reader.read_exact(&mut row)?;
             sum.update(&row);
@@ -244,7 +286,12 @@ impl Table {
         }
         let mut expected = [0; 8];
         reader.read_exact(&mut expected)?;
-        Ok((sum.digest().to_le_bytes() == expected).then_some(Table { file, rows, about, keys }))
+        Ok((sum.digest().to_le_bytes() == expected).then_some(Table {
+            file,
+            rows,
+            about,
+            keys,
+        }))
     }
 
     /// The rows of a key, the highest rank last.
@@ -253,7 +300,10 @@ impl Table {
     /// The file cannot be read.
     pub(crate) fn rows(&self, key: u64) -> io::Result<Vec<Row>> {
         let mut found = Vec::new();
-        let first = self.keys.partition_point(|&other| other < key).saturating_sub(1);
+        let first = self
+            .keys
+            .partition_point(|&other| other < key)
+            .saturating_sub(1);
         for block in first.. {
             if self.keys.get(block).is_none_or(|&other| other > key) {
                 break;
@@ -261,8 +311,16 @@ impl Table {
             let from = block as u64 * BLOCK_ROWS;
             let rows = BLOCK_ROWS.min(self.rows - from);
             let mut bytes = vec![0; rows as usize * ROW_BYTES];
-            self.file.read_exact_at(&mut bytes, HEAD_BYTES as u64 + from * ROW_BYTES as u64)?;
-            found.extend(bytes.as_chunks().0.iter().map(Row::of).filter(|row| row.key == key));
+            self.file
+                .read_exact_at(&mut bytes, HEAD_BYTES as u64 + from * ROW_BYTES as u64)?;
+            found.extend(
+                bytes
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(Row::of)
+                    .filter(|row| row.key == key),
+            );
         }
         Ok(found)
     }
@@ -272,10 +330,19 @@ impl Table {
 mod tests {
     use super::*;
 
-    const ABOUT: About = About { signature: 5, recordings: 4, damaged: 3 };
+    const ABOUT: About = About {
+        signature: 5,
+        recordings: 4,
+        damaged: 3,
+    };
 
     fn row(key: u64, rank: u64) -> Row {
-        Row { key, rank, file: 1, offset: key * 10 + rank }
+        Row {
+            key,
+            rank,
+            file: 1,
+            offset: key * 10 + rank,
+        }
     }
 
     #[test]
@@ -296,14 +363,29 @@ mod tests {
         }
         making.finish("t", ABOUT).unwrap();
         let table = Table::open(&folder.path().join("t"), 5).unwrap().unwrap();
-        assert_eq!((table.about, table.rows), (ABOUT, 20_000 + ROWS_OF_KEY_MAX as u64));
+        assert_eq!(
+            (table.about, table.rows),
+            (ABOUT, 20_000 + ROWS_OF_KEY_MAX as u64)
+        );
         for key in 0..10_000 {
-            assert_eq!(table.rows(key).unwrap(), [row(key, 1), row(key, 2)], "{key}");
+            assert_eq!(
+                table.rows(key).unwrap(),
+                [row(key, 1), row(key, 2)],
+                "{key}"
+            );
         }
         assert_eq!(table.rows(10_000).unwrap(), []);
         let many = table.rows(77_777).unwrap();
-        assert_eq!((many.len(), many[0].rank, many[255].rank), (256, 744, 999), "the highest are kept");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(
+            (many.len(), many[0].rank, many[255].rank),
+            (256, 744, 999),
+            "the highest are kept"
+        );
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
     }
 
     #[test]
@@ -322,7 +404,11 @@ mod tests {
             fs::write(&path, &bytes).unwrap();
             // The counts are not part of the sum.
             let is_count = (16..32).contains(&at);
-            assert_eq!(Table::open(&path, 5).unwrap().is_none(), !is_count, "byte {at}");
+            assert_eq!(
+                Table::open(&path, 5).unwrap().is_none(),
+                !is_count,
+                "byte {at}"
+            );
         }
         fs::write(&path, &whole[..whole.len() - 1]).unwrap();
         assert!(Table::open(&path, 5).unwrap().is_none());

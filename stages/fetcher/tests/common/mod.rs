@@ -1,4 +1,5 @@
-//! What the tests share: a driver that plays stage loop and scheduler around core and shell, and small servers.
+//! What the tests share: a driver that plays stage loop and scheduler around core and shell, and
+//! small servers.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -13,8 +14,8 @@ use rhumb_stage::{Core as _, Event, Output, Ticket};
 use rhumb_url::address::Reach;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
-    Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd, ToFetcher,
-    Validators, decode,
+    Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Report, Request,
+    RequestEnd, ToFetcher, Validators, decode,
 };
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -49,7 +50,10 @@ pub(crate) fn http_settings() -> HttpSettings {
         connect_timeout: Duration::from_secs(2),
         request_timeout: Duration::from_secs(2),
         first_byte_timeout: Duration::from_secs(2),
-        transfer_rate: Rate { bytes_min: 1024, window: Duration::from_secs(10) },
+        transfer_rate: Rate {
+            bytes_min: 1024,
+            window: Duration::from_secs(10),
+        },
         skip_types: Vec::new(),
         headers: Vec::new(),
         cookies: false,
@@ -70,7 +74,12 @@ pub(crate) fn job(server: &str, paths: usize) -> Job {
 }
 
 pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
-    let origin = Origin { page: "http://example.org/".into(), topic: "t".into(), depth: 1, ..Origin::default() };
+    let origin = Origin {
+        page: "http://example.org/".into(),
+        topic: "t".into(),
+        depth: 1,
+        ..Origin::default()
+    };
     let request = |(slot, url): (usize, &String)| Request {
         slot: slot as u64,
         url: url.clone(),
@@ -79,7 +88,11 @@ pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
         validators: Validators::default(),
     };
     Job {
-        id: JobId { scheduler: 0, epoch: 1, number: 0 },
+        id: JobId {
+            scheduler: 0,
+            epoch: 1,
+            number: 0,
+        },
         life: 1,
         ask: 0,
         partition: 3,
@@ -110,7 +123,10 @@ impl Scheduler {
             job.id.number = self.number;
             self.granted.push(job);
         }
-        Asked::Reply(AskReply { granted: free as u32, ready: 0 })
+        Asked::Reply(AskReply {
+            granted: free as u32,
+            ready: 0,
+        })
     }
 }
 
@@ -177,7 +193,9 @@ impl Driver {
                 match publish.edge {
                     Edge::Pages if self.counts_only => self.n_pages += 1,
                     Edge::Pages => self.pages.push(decode(&publish.payload).unwrap()),
-                    Edge::FetchReports => events.extend(self.report(decode(&publish.payload).unwrap())),
+                    Edge::FetchReports => {
+                        events.extend(self.report(decode(&publish.payload).unwrap()))
+                    }
                     other => panic!("{other:?}"),
                 }
                 events.extend(publish.tag.map(Event::Stored));
@@ -191,23 +209,35 @@ impl Driver {
     }
 
     fn report(&mut self, report: Report) -> Option<Event<ToFetcher, Answer>> {
-        let renewed = ToFetcher::Renewed { job: report.job, sequence: report.sequence };
+        let renewed = ToFetcher::Renewed {
+            job: report.job,
+            sequence: report.sequence,
+        };
         if report.last {
             self.last_reports += 1;
             self.ended_at.push(Instant::now());
         }
         let confirm = !report.last && self.confirms_renewals;
         self.reports.push(report);
-        confirm.then_some(Event::Message { ticket: Ticket(0), input: renewed })
+        confirm.then_some(Event::Message {
+            ticket: Ticket(0),
+            input: renewed,
+        })
     }
 
     /// One turn of the loop.
     pub(crate) async fn turn(&mut self) {
         let granted = std::mem::take(&mut self.scheduler.lock().unwrap().granted);
         for job in granted {
-            self.step(Event::Message { ticket: Ticket(0), input: ToFetcher::Job(job) });
+            self.step(Event::Message {
+                ticket: Ticket(0),
+                input: ToFetcher::Job(job),
+            });
         }
-        let wake = self.core.wake_at().map_or(Duration::from_secs(1), |at| at.since(Timestamp::ZERO));
+        let wake = self
+            .core
+            .wake_at()
+            .map_or(Duration::from_secs(1), |at| at.since(Timestamp::ZERO));
         let soon = Instant::now() + Duration::from_millis(5);
         let wake = tokio::time::Instant::from_std((self.origin + wake).min(soon));
         tokio::select! {
@@ -222,24 +252,40 @@ impl Driver {
         self.step(Event::Wake);
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.last_reports < self.expected {
-            assert!(Instant::now() < deadline, "jobs do not end: {:?}", self.core.counts());
+            assert!(
+                Instant::now() < deadline,
+                "jobs do not end: {:?}",
+                self.core.counts()
+            );
             self.turn().await;
         }
     }
 
     pub(crate) fn count(&self, name: &str) -> u64 {
-        self.core.counts().into_iter().find(|(other, _)| *other == name).expect("a count").1
+        self.core
+            .counts()
+            .into_iter()
+            .find(|(other, _)| *other == name)
+            .expect("a count")
+            .1
     }
 
     /// How all requests ended, by slot.
     pub(crate) fn ends(&self) -> Vec<RequestEnd> {
-        let mut results: Vec<_> = self.reports.iter().flat_map(|report| report.results.clone()).collect();
+        let mut results: Vec<_> = self
+            .reports
+            .iter()
+            .flat_map(|report| report.results.clone())
+            .collect();
         results.sort_by_key(|result| result.slot);
         results.into_iter().map(|result| result.end).collect()
     }
 
     pub(crate) fn last_report(&self) -> &Report {
-        self.reports.iter().rfind(|report| report.last).expect("a last report")
+        self.reports
+            .iter()
+            .rfind(|report| report.last)
+            .expect("a last report")
     }
 }
 
@@ -266,7 +312,11 @@ pub(crate) fn is_response(end: &RequestEnd) -> bool {
 /// An effect of a request, for tests of the shell alone.
 pub(crate) fn fetch(number: u64, index: usize, server: &str, url: &str) -> Effect {
     Effect::Request(fetcher::effect::Request {
-        job: JobId { scheduler: 0, epoch: 1, number },
+        job: JobId {
+            scheduler: 0,
+            epoch: 1,
+            number,
+        },
         index,
         url: url.to_owned(),
         target: Arc::new(fetcher::effect::Target {

@@ -50,7 +50,11 @@ impl Peer {
     /// The next request's head; none when the client closed.
     pub(crate) async fn request(&mut self) -> Option<String> {
         loop {
-            if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            if let Some(end) = self
+                .buffer
+                .windows(4)
+                .position(|window| window == b"\r\n\r\n")
+            {
                 let head = String::from_utf8(self.buffer.drain(..end + 4).collect()).unwrap();
                 let mut seen = self.seen.lock().unwrap();
                 seen.n_requests += 1;
@@ -72,7 +76,12 @@ impl Peer {
 
     /// Until the client closes.
     pub(crate) async fn hang(&mut self) {
-        while self.stream.read_buf(&mut self.buffer).await.is_ok_and(|read| read > 0) {}
+        while self
+            .stream
+            .read_buf(&mut self.buffer)
+            .await
+            .is_ok_and(|read| read > 0)
+        {}
     }
 }
 
@@ -104,11 +113,19 @@ impl Server {
                     seen.open += 1;
                     seen.open_max = seen.open_max.max(seen.open);
                 }
-                let peer = Peer { stream, seen: noted.clone(), buffer: Vec::new() };
+                let peer = Peer {
+                    stream,
+                    seen: noted.clone(),
+                    buffer: Vec::new(),
+                };
                 tokio::spawn(serve(peer));
             }
         });
-        Server { address, seen, task }
+        Server {
+            address,
+            seen,
+            task,
+        }
     }
 
     /// Answers every request with the same bytes.
@@ -116,7 +133,11 @@ impl Server {
         let response = Arc::new(response);
         Server::start(move |mut peer| {
             let response = response.clone();
-            async move { while peer.request().await.is_some() && peer.send(response.as_slice()).await.is_some() {} }
+            async move {
+                while peer.request().await.is_some()
+                    && peer.send(response.as_slice()).await.is_some()
+                {}
+            }
         })
         .await
     }
@@ -154,7 +175,8 @@ impl Server {
 
 /// A response with a body of its announced length.
 pub(crate) fn ok(body: &[u8]) -> Vec<u8> {
-    let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+    let mut response =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     response.extend_from_slice(body);
     response
 }

@@ -10,7 +10,8 @@ use rhumb_stage::{Core as _, Event, Output, Ticket};
 use rhumb_url::address::Reach;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
-    AskReply, Edge, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, ToFetcher, Validators, decode,
+    AskReply, Edge, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, ToFetcher,
+    Validators, decode,
 };
 use rhumb_wire::topology::Token;
 use std::time::Duration;
@@ -41,7 +42,10 @@ impl Bench {
             ask_lifetime: Duration::from_secs(1),
             renew_every: Duration::from_secs(5),
             delay: Duration::ZERO,
-            download_pause: DownloadPause { factor: 2, max: Duration::from_secs(30) },
+            download_pause: DownloadPause {
+                factor: 2,
+                max: Duration::from_secs(30),
+            },
             reach: Reach::new(false),
             doubt_max: Duration::from_secs(600),
             past: Past::Successful,
@@ -65,16 +69,20 @@ impl Bench {
 
     pub(crate) fn step(&mut self, event: Event<ToFetcher, Answer>) {
         let mut out = Output::default();
-        self.core.step(Timestamp::from_micros(self.now_ms * 1000), event, &mut out).unwrap();
+        self.core
+            .step(Timestamp::from_micros(self.now_ms * 1000), event, &mut out)
+            .unwrap();
         for publish in out.publishes {
             match publish.edge {
                 Edge::Pages => {
                     assert_eq!(publish.token, Token::None);
-                    self.pages.push((publish.tag.expect("tag"), decode(&publish.payload).unwrap()));
+                    self.pages
+                        .push((publish.tag.expect("tag"), decode(&publish.payload).unwrap()));
                 }
                 Edge::FetchReports => {
                     assert_eq!(publish.token, Token::Partition(3));
-                    self.reports.push((publish.tag, decode(&publish.payload).unwrap()));
+                    self.reports
+                        .push((publish.tag, decode(&publish.payload).unwrap()));
                 }
                 other => panic!("{other:?}"),
             }
@@ -91,29 +99,53 @@ impl Bench {
             self.now_ms = self.now_ms.max(at);
             let before = self.core.wake_at();
             self.step(Event::Wake);
-            assert_ne!(self.core.wake_at(), before, "the core wants to be woken for nothing");
+            assert_ne!(
+                self.core.wake_at(),
+                before,
+                "the core wants to be woken for nothing"
+            );
         }
         self.now_ms = ms;
     }
 
     /// The ask that is on its way; it is answered.
     pub(crate) fn answer_ask(&mut self) -> u64 {
-        let index = self.effects.iter().position(|effect| matches!(effect, Effect::Ask { .. })).expect("an ask");
-        let Effect::Ask { scheduler, ask } = self.effects.remove(index) else { unreachable!() };
-        let result = Asked::Reply(AskReply { granted: 1, ready: 0 });
-        self.step(Event::Answer(Answer::Asked { scheduler, ask: ask.ask, result }));
+        let index = self
+            .effects
+            .iter()
+            .position(|effect| matches!(effect, Effect::Ask { .. }))
+            .expect("an ask");
+        let Effect::Ask { scheduler, ask } = self.effects.remove(index) else {
+            unreachable!()
+        };
+        let result = Asked::Reply(AskReply {
+            granted: 1,
+            ready: 0,
+        });
+        self.step(Event::Answer(Answer::Asked {
+            scheduler,
+            ask: ask.ask,
+            result,
+        }));
         ask.ask
     }
 
     /// Operators ask something else of the crawl.
     pub(crate) fn order(&mut self, orders: &Orders) {
         self.core.orders(orders);
-        assert_eq!(self.core.wake_at(), Some(Timestamp::ZERO), "the step follows at once");
+        assert_eq!(
+            self.core.wake_at(),
+            Some(Timestamp::ZERO),
+            "the step follows at once"
+        );
         self.step(Event::Wake);
     }
 
     pub(crate) fn tell(&mut self, input: ToFetcher) {
-        self.step(Event::Message { ticket: Ticket(1), input });
+        self.step(Event::Message {
+            ticket: Ticket(1),
+            input,
+        });
     }
 
     /// Grants a job for the ask on its way.
@@ -138,11 +170,20 @@ impl Bench {
     }
 
     pub(crate) fn closes(&self) -> usize {
-        self.effects.iter().filter(|effect| matches!(effect, Effect::Close { .. })).count()
+        self.effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Close { .. }))
+            .count()
     }
 
     pub(crate) fn end(&mut self, job: JobId, index: usize, end: End) {
-        self.step(Event::Answer(Answer::Response { job, index, connect_us: Some(77), damaged: 0, end }));
+        self.step(Event::Answer(Answer::Response {
+            job,
+            index,
+            connect_us: Some(77),
+            damaged: 0,
+            end,
+        }));
     }
 
     pub(crate) fn respond(&mut self, job: JobId, index: usize) {
@@ -156,7 +197,12 @@ impl Bench {
     }
 
     pub(crate) fn store_reports(&mut self) {
-        for tag in self.reports.iter().filter_map(|(tag, _)| *tag).collect::<Vec<_>>() {
+        for tag in self
+            .reports
+            .iter()
+            .filter_map(|(tag, _)| *tag)
+            .collect::<Vec<_>>()
+        {
             self.step(Event::Stored(tag));
         }
     }
@@ -168,7 +214,12 @@ impl Bench {
     }
 
     pub(crate) fn count(&self, name: &str) -> u64 {
-        self.core.counts().into_iter().find(|(other, _)| *other == name).expect("a count").1
+        self.core
+            .counts()
+            .into_iter()
+            .find(|(other, _)| *other == name)
+            .expect("a count")
+            .1
     }
 }
 
@@ -182,7 +233,11 @@ pub(crate) fn job(ask: u64) -> Job {
         validators: Validators::default(),
     };
     Job {
-        id: JobId { scheduler: 0, epoch: 2, number: 1 },
+        id: JobId {
+            scheduler: 0,
+            epoch: 2,
+            number: 1,
+        },
         life: 9,
         ask,
         partition: 3,

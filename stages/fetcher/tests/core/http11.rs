@@ -9,19 +9,30 @@ use rhumb_wire::message::{FailureKind, HttpVersion, JobId, JobKind, RequestEnd, 
 
 /// Whether the request on its way is over HTTP/1.1 alone, and its index.
 fn request(bench: &mut Bench) -> Option<(usize, bool)> {
-    let place = bench.effects.iter().position(|effect| matches!(effect, Effect::Request(_)))?;
-    let Effect::Request(request) = bench.effects.remove(place) else { unreachable!() };
+    let place = bench
+        .effects
+        .iter()
+        .position(|effect| matches!(effect, Effect::Request(_)))?;
+    let Effect::Request(request) = bench.effects.remove(place) else {
+        unreachable!()
+    };
     Some((request.index, request.http11))
 }
 
 fn closed(bench: &mut Bench, job: JobId) {
-    bench.effects.retain(|effect| !matches!(effect, Effect::Close { .. }));
+    bench
+        .effects
+        .retain(|effect| !matches!(effect, Effect::Close { .. }));
     bench.step(Event::Answer(Answer::Closed { job }));
 }
 
 /// A job of one request, granted about a second later.
 fn grant_later(bench: &mut Bench, number: u64, server: &str) -> JobId {
-    while bench.effects.iter().any(|effect| matches!(effect, Effect::Ask { .. })) {
+    while bench
+        .effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::Ask { .. }))
+    {
         bench.answer_ask();
     }
     bench.until(bench.now_ms + 1_000);
@@ -36,11 +47,14 @@ fn grant_later(bench: &mut Bench, number: u64, server: &str) -> JobId {
 const FAILED: End = End::Http2Failed(FailureKind::Reset);
 
 fn answer(status: u16) -> End {
-    End::Response(Box::new(Response { status, ..response() }))
+    End::Response(Box::new(Response {
+        status,
+        ..response()
+    }))
 }
 
-/// A job of one request, whose request ends so over HTTP/1.1. Returns whether the job began with it; where it did not, HTTP/2
-/// fails.
+/// A job of one request, whose request ends so over HTTP/1.1. Returns whether the job began with
+/// it; where it did not, HTTP/2 fails.
 fn ends_over_http11(bench: &mut Bench, number: u64, end: End) -> bool {
     let job = grant_later(bench, number, SERVER);
     let (_, began_so) = request(bench).expect("a request");
@@ -56,12 +70,24 @@ fn ends_over_http11(bench: &mut Bench, number: u64, end: End) -> bool {
     began_so
 }
 
-/// A job over HTTP/2 whose first request was answered, and so many others are in hand, as far as there are.
+/// A job over HTTP/2 whose first request was answered, and so many others are in hand, as far as
+/// there are.
 fn several(streams: usize) -> (Bench, JobId) {
     let pause = DownloadPause::default();
-    let mut bench = Bench::with(4, |settings| Settings { download_pause: pause, streams, ..settings });
+    let mut bench = Bench::with(4, |settings| Settings {
+        download_pause: pause,
+        streams,
+        ..settings
+    });
     let job = bench.grant(|job| job.gap_ms = 0);
-    bench.end(job, 0, End::Response(Box::new(Response { http_version: HttpVersion::Http2, ..response() })));
+    bench.end(
+        job,
+        0,
+        End::Response(Box::new(Response {
+            http_version: HttpVersion::Http2,
+            ..response()
+        })),
+    );
     bench.store_pages();
     assert_eq!(bench.requests().len(), 1 + streams);
     (bench, job)
@@ -71,7 +97,11 @@ fn several(streams: usize) -> (Bench, JobId) {
 fn slots(bench: &Bench) -> (Vec<u64>, Vec<u64>) {
     let results = &bench.last().results;
     let of = |wanted: fn(&RequestEnd) -> bool| {
-        let mut slots: Vec<u64> = results.iter().filter(|one| wanted(&one.end)).map(|one| one.slot).collect();
+        let mut slots: Vec<u64> = results
+            .iter()
+            .filter(|one| wanted(&one.end))
+            .map(|one| one.slot)
+            .collect();
         slots.sort_unstable();
         slots
     };
@@ -82,7 +112,8 @@ fn slots(bench: &Bench) -> (Vec<u64>, Vec<u64>) {
 }
 
 #[test]
-fn a_request_on_which_http2_failed_is_made_once_more_over_http11_when_the_connection_is_closed_and_the_gap_over() {
+fn a_request_on_which_http2_failed_is_made_once_more_over_http11_when_the_connection_is_closed_and_the_gap_over()
+ {
     let mut bench = Bench::new(4);
     let job = bench.grant(|_| {});
     assert_eq!(request(&mut bench), Some((0, false)));
@@ -90,7 +121,11 @@ fn a_request_on_which_http2_failed_is_made_once_more_over_http11_when_the_connec
     bench.end(job, 0, FAILED);
     assert_eq!((bench.closes(), request(&mut bench)), (1, None));
     bench.until(5_000);
-    assert_eq!(request(&mut bench), None, "P1: the first connection may be open");
+    assert_eq!(
+        request(&mut bench),
+        None,
+        "P1: the first connection may be open"
+    );
     bench.now_ms = 5_100;
     closed(&mut bench, job);
     assert_eq!(request(&mut bench), Some((0, true)));
@@ -98,8 +133,18 @@ fn a_request_on_which_http2_failed_is_made_once_more_over_http11_when_the_connec
     bench.until(6_099);
     assert_eq!(request(&mut bench), None);
     bench.until(6_100);
-    assert_eq!(request(&mut bench), Some((1, true)), "the others follow on that connection");
-    assert_eq!((bench.count("http11_fallbacks_total"), bench.count("connections_total")), (1, 2));
+    assert_eq!(
+        request(&mut bench),
+        Some((1, true)),
+        "the others follow on that connection"
+    );
+    assert_eq!(
+        (
+            bench.count("http11_fallbacks_total"),
+            bench.count("connections_total")
+        ),
+        (1, 2)
+    );
     assert_eq!(bench.count("connections"), 1);
 }
 
@@ -125,7 +170,10 @@ fn a_request_that_fails_over_http11_too_has_failed() {
         // Where HTTP/1.1 cannot be had at all, what HTTP/2 failed with stands.
         (End::Failure(FailureKind::Tls), FailureKind::Reset),
         // No third time, whatever the shell says.
-        (End::Http2Failed(FailureKind::Protocol), FailureKind::Protocol),
+        (
+            End::Http2Failed(FailureKind::Protocol),
+            FailureKind::Protocol,
+        ),
     ];
     for (end, kind) in ends {
         let mut bench = Bench::new(4);
@@ -138,10 +186,18 @@ fn a_request_that_fails_over_http11_too_has_failed() {
         closed(&mut bench, job);
         let results = &bench.last().results;
         assert_eq!(results[0].end, RequestEnd::Failure(kind));
-        assert!(results[1..].iter().all(|result| result.end == RequestEnd::Untried));
+        assert!(
+            results[1..]
+                .iter()
+                .all(|result| result.end == RequestEnd::Untried)
+        );
         assert_eq!(results.len(), 5);
         grant_later(&mut bench, 2, SERVER);
-        assert_eq!(request(&mut bench), Some((0, false)), "it did not answer over HTTP/1.1 either");
+        assert_eq!(
+            request(&mut bench),
+            Some((0, false)),
+            "it did not answer over HTTP/1.1 either"
+        );
     }
 }
 
@@ -165,7 +221,11 @@ fn a_job_that_may_not_go_on_leaves_the_request_untried() {
         assert_eq!(request(&mut bench), None);
         let results = &bench.last().results;
         assert_eq!(results.len(), 5);
-        assert!(results.iter().all(|result| result.end == RequestEnd::Untried));
+        assert!(
+            results
+                .iter()
+                .all(|result| result.end == RequestEnd::Untried)
+        );
     }
 }
 
@@ -181,9 +241,19 @@ fn a_lease_is_renewed_while_the_connection_is_replaced() {
 
 #[test]
 fn what_is_in_hand_beside_it_ends_before_the_connection_is_replaced() {
-    let mut bench = Bench::with(4, |settings| Settings { download_pause: DownloadPause::default(), ..settings });
+    let mut bench = Bench::with(4, |settings| Settings {
+        download_pause: DownloadPause::default(),
+        ..settings
+    });
     let job = bench.grant(|job| job.gap_ms = 0);
-    bench.end(job, 0, End::Response(Box::new(Response { http_version: HttpVersion::Http2, ..response() })));
+    bench.end(
+        job,
+        0,
+        End::Response(Box::new(Response {
+            http_version: HttpVersion::Http2,
+            ..response()
+        })),
+    );
     bench.store_pages();
     assert_eq!(bench.requests(), [0, 1, 2, 3, 4]);
     bench.end(job, 2, FAILED);
@@ -195,7 +265,11 @@ fn what_is_in_hand_beside_it_ends_before_the_connection_is_replaced() {
     assert_eq!(bench.closes(), 1);
     closed(&mut bench, job);
     assert_eq!(request(&mut bench), Some((2, true)));
-    assert_eq!(request(&mut bench), None, "over HTTP/1.1 one goes after the other");
+    assert_eq!(
+        request(&mut bench),
+        None,
+        "over HTTP/1.1 one goes after the other"
+    );
     bench.respond(job, 2);
     bench.store_pages();
     assert_eq!(request(&mut bench), Some((4, true)));
@@ -226,9 +300,20 @@ fn what_the_server_did_not_look_at_beside_it_is_made_over_http11_too() {
             bench.store_pages();
         }
         closed(&mut bench, job);
-        assert_eq!(slots(&bench), (vec![100, 101, 102, 103, 104], Vec::new()), "{order}");
+        assert_eq!(
+            slots(&bench),
+            (vec![100, 101, 102, 103, 104], Vec::new()),
+            "{order}"
+        );
         assert!(!bench.last().closed_by_server, "{order}");
-        assert_eq!((bench.count("http11_fallbacks_total"), bench.count("connections_total")), (1, 2), "{order}");
+        assert_eq!(
+            (
+                bench.count("http11_fallbacks_total"),
+                bench.count("connections_total")
+            ),
+            (1, 2),
+            "{order}"
+        );
     }
 }
 
@@ -236,7 +321,11 @@ fn what_the_server_did_not_look_at_beside_it_is_made_over_http11_too() {
 fn where_http2_does_not_fail_a_connection_that_is_gone_ends_the_job_behind_what_is_in_hand() {
     let (mut bench, job) = several(2);
     bench.end(job, 1, End::Gone);
-    assert_eq!((request(&mut bench), bench.closes()), (None, 0), "nothing more goes over it");
+    assert_eq!(
+        (request(&mut bench), bench.closes()),
+        (None, 0),
+        "nothing more goes over it"
+    );
     bench.respond(job, 2);
     bench.store_pages();
     assert_eq!((request(&mut bench), bench.closes()), (None, 1));
@@ -299,7 +388,11 @@ fn later_jobs_for_a_server_that_answered_over_http11_begin_with_it_for_a_day() {
     bench.until(1_000);
     assert_eq!(request(&mut bench), Some((0, true)));
     bench.respond(job, 0);
-    for (hours, server, http11) in [(1, SERVER, true), (2, "http://other.example.org", false), (25, SERVER, false)] {
+    for (hours, server, http11) in [
+        (1, SERVER, true),
+        (2, "http://other.example.org", false),
+        (25, SERVER, false),
+    ] {
         bench.until(bench.now_ms + hours * 3_600_000);
         request(&mut bench);
         grant_later(&mut bench, hours + 1, server);
@@ -312,9 +405,15 @@ fn a_server_that_wants_another_version_over_http11_is_not_remembered_for_it() {
     for status in [421, 426, 505] {
         let mut bench = Bench::new(8);
         assert!(!ends_over_http11(&mut bench, 1, answer(status)));
-        assert!(!ends_over_http11(&mut bench, 2, answer(200)), "{status} was no reason to begin so");
+        assert!(
+            !ends_over_http11(&mut bench, 2, answer(200)),
+            "{status} was no reason to begin so"
+        );
         assert!(ends_over_http11(&mut bench, 3, answer(status)), "{status}");
-        assert!(!ends_over_http11(&mut bench, 4, answer(200)), "{status} ended that");
+        assert!(
+            !ends_over_http11(&mut bench, 4, answer(200)),
+            "{status} ended that"
+        );
     }
 }
 
@@ -344,7 +443,11 @@ fn a_server_whose_connection_breaks_over_http11_before_any_head_is_asked_over_ht
         let mut bench = Bench::new(8);
         assert!(!ends_over_http11(&mut bench, 1, answer(200)));
         assert!(ends_over_http11(&mut bench, 2, end.clone()));
-        assert_eq!(ends_over_http11(&mut bench, 3, answer(200)), !is_forgotten, "{end:?}");
+        assert_eq!(
+            ends_over_http11(&mut bench, 3, answer(200)),
+            !is_forgotten,
+            "{end:?}"
+        );
     }
 }
 

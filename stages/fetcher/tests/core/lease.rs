@@ -25,7 +25,11 @@ fn a_confirmed_renewal_counts_from_when_its_report_was_sent() {
         bench.until(confirmed);
         bench.tell(ToFetcher::Renewed { job, sequence });
     }
-    assert_eq!(bench.reports[0].1.results.len(), 1, "a renewal carries what ended since");
+    assert_eq!(
+        bench.reports[0].1.results.len(),
+        1,
+        "a renewal carries what ended since"
+    );
     assert!(bench.reports[1].1.results.is_empty());
     // No more confirmations: the lease ends 20 s after the report of 15 s was sent.
     bench.until(29_999);
@@ -73,7 +77,10 @@ fn the_lease_counts_from_when_the_ask_was_sent_not_from_when_the_job_came() {
     let mut bench = Bench::new(4);
     bench.now_ms = 900;
     bench.grant(|job| job.lease_ms = 1000);
-    let Some(Effect::Request(request)) = bench.effects.iter().find(|effect| matches!(effect, Effect::Request(_)))
+    let Some(Effect::Request(request)) = bench
+        .effects
+        .iter()
+        .find(|effect| matches!(effect, Effect::Request(_)))
     else {
         panic!("no request")
     };
@@ -87,7 +94,13 @@ fn a_job_that_comes_after_its_lease_is_not_begun() {
     bench.grant(|job| job.lease_ms = 1000);
     assert_eq!(bench.requests(), [0; 0]);
     assert_eq!(bench.closes(), 0, "there is nothing to close");
-    assert!(bench.last().results.iter().all(|result| result.end == RequestEnd::Untried));
+    assert!(
+        bench
+            .last()
+            .results
+            .iter()
+            .all(|result| result.end == RequestEnd::Untried)
+    );
     assert_eq!(bench.last().results.len(), 5);
 }
 
@@ -104,7 +117,11 @@ fn a_job_past_its_deadline_closes_and_reports_the_rest_untried() {
     assert_eq!((bench.closes(), bench.requests()), (1, vec![]));
     bench.store_reports();
     bench.step(Event::Answer(Answer::Closed { job }));
-    let untried = bench.last().results.iter().filter(|result| result.end == RequestEnd::Untried);
+    let untried = bench
+        .last()
+        .results
+        .iter()
+        .filter(|result| result.end == RequestEnd::Untried);
     assert_eq!(untried.count(), 4);
     assert_eq!(bench.count("jobs_expired_total"), 1);
 }
@@ -132,27 +149,49 @@ fn a_revoked_job_stops_before_its_next_request() {
     bench.store_pages();
     bench.step(Event::Answer(Answer::Closed { job }));
     assert_eq!(bench.last().results.len(), 5);
-    assert_eq!(bench.last().results.iter().filter(|result| result.end == RequestEnd::Untried).count(), 4);
+    assert_eq!(
+        bench
+            .last()
+            .results
+            .iter()
+            .filter(|result| result.end == RequestEnd::Untried)
+            .count(),
+        4
+    );
     assert_eq!(bench.count("jobs_revoked_total"), 1);
     bench.tell(ToFetcher::Revoked { job });
     assert_eq!(bench.count("jobs_revoked_total"), 1);
 }
 
-/// Goal: what is paused is left alone although its scheduler does not say so. Method: the order comes while a job is in hand, and
-/// then a job for the same server comes that was on its way.
+/// Goal: what is paused is left alone although its scheduler does not say so. Method: the order
+/// comes while a job is in hand, and then a job for the same server comes that was on its way.
 #[test]
 fn a_job_for_a_server_that_is_paused_stops_and_one_that_comes_makes_no_request() {
     let mut bench = Bench::new(4);
     let job = bench.grant(|job| job.gap_ms = 0);
     bench.requests();
     let mut orders = Orders::default();
-    orders.pause(Pause { what: Target::Host(host_of(SERVER).to_owned()), author: Author::default() });
+    orders.pause(Pause {
+        what: Target::Host(host_of(SERVER).to_owned()),
+        author: Author::default(),
+    });
     bench.order(&orders);
     bench.respond(job, 0);
-    assert_eq!((bench.closes(), bench.requests()), (1, vec![]), "it ends after the request in hand");
+    assert_eq!(
+        (bench.closes(), bench.requests()),
+        (1, vec![]),
+        "it ends after the request in hand"
+    );
     bench.store_pages();
     bench.step(Event::Answer(Answer::Closed { job }));
-    let untried = |bench: &Bench| bench.last().results.iter().filter(|of| of.end == RequestEnd::Untried).count();
+    let untried = |bench: &Bench| {
+        bench
+            .last()
+            .results
+            .iter()
+            .filter(|of| of.end == RequestEnd::Untried)
+            .count()
+    };
     assert_eq!(untried(&bench), 4);
     bench.store_reports();
 
@@ -166,12 +205,22 @@ fn a_job_for_a_server_that_is_paused_stops_and_one_that_comes_makes_no_request()
     assert_eq!(bench.requests(), [0], "it is no longer paused");
 }
 
-/// Goal: a longer delay holds for jobs of a time when less was asked for: those in hand and those on their way (P2).
+/// Goal: a longer delay holds for jobs of a time when less was asked for: those in hand and those
+/// on their way (P2).
 #[test]
 fn a_longer_delay_holds_for_jobs_that_were_granted_before() {
-    let set = ["network.allow_private_addresses=true", "politeness.delay=3s", "politeness.download_factor=0"];
-    let layers = Layers { file: None, set: set.map(str::to_owned).to_vec() };
-    let pipeline = layers.load_with(std::iter::empty()).expect("a configuration");
+    let set = [
+        "network.allow_private_addresses=true",
+        "politeness.delay=3s",
+        "politeness.download_factor=0",
+    ];
+    let layers = Layers {
+        file: None,
+        set: set.map(str::to_owned).to_vec(),
+    };
+    let pipeline = layers
+        .load_with(std::iter::empty())
+        .expect("a configuration");
     let mut bench = Bench::new(4);
     let job = bench.grant(|job| job.gap_ms = 200);
     bench.respond(job, 0);

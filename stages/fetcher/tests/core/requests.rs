@@ -1,4 +1,5 @@
-//! The way of a job through its requests: gaps (P2), failures, what may be contacted (P7), what is reported (P3).
+//! The way of a job through its requests: gaps (P2), failures, what may be contacted (P7), what is
+//! reported (P3).
 
 use super::bench::{Bench, SERVER, response};
 use fetcher::effect::{Answer, Effect, End, Response};
@@ -22,13 +23,22 @@ fn a_job_goes_through_its_requests_closes_and_reports_last() {
         }
     }
     assert_eq!(bench.closes(), 1);
-    assert!(bench.reports.is_empty(), "the last report follows the close");
+    assert!(
+        bench.reports.is_empty(),
+        "the last report follows the close"
+    );
     bench.step(Event::Answer(Answer::Closed { job }));
     let report = bench.last().clone();
     assert_eq!(report.results.len(), 5);
     assert_eq!(report.results[0].slot, 100);
-    assert_eq!((report.sequence, report.requests, report.connect_us), (1, 5, Some(77)));
-    assert_eq!((report.server.as_str(), report.fetcher.as_str()), (SERVER, "f0"));
+    assert_eq!(
+        (report.sequence, report.requests, report.connect_us),
+        (1, 5, Some(77))
+    );
+    assert_eq!(
+        (report.server.as_str(), report.fetcher.as_str()),
+        (SERVER, "f0")
+    );
     assert!(bench.core.is_idle());
 }
 
@@ -51,7 +61,14 @@ fn a_slow_answer_stretches_the_gap() {
     let mut bench = Bench::new(4);
     let job = bench.grant(|_| {});
     assert_eq!(bench.requests(), [0]);
-    bench.end(job, 0, End::Response(Box::new(Response { elapsed_us: 2_000_000, ..response() })));
+    bench.end(
+        job,
+        0,
+        End::Response(Box::new(Response {
+            elapsed_us: 2_000_000,
+            ..response()
+        })),
+    );
     bench.store_pages();
     bench.until(3999);
     assert_eq!(bench.requests(), [0; 0]);
@@ -68,10 +85,22 @@ fn a_server_that_refuses_is_asked_nothing_more() {
     for status in [429, 503] {
         let mut bench = Bench::new(4);
         let job = bench.grant(|_| {});
-        bench.end(job, 0, End::Response(Box::new(Response { status, ..response() })));
+        bench.end(
+            job,
+            0,
+            End::Response(Box::new(Response {
+                status,
+                ..response()
+            })),
+        );
         bench.store_pages();
         bench.step(Event::Answer(Answer::Closed { job }));
-        let untried = bench.last().results.iter().filter(|result| result.end == RequestEnd::Untried).count();
+        let untried = bench
+            .last()
+            .results
+            .iter()
+            .filter(|result| result.end == RequestEnd::Untried)
+            .count();
         assert_eq!(untried, 4);
     }
 }
@@ -118,7 +147,12 @@ fn a_failure_ends_the_job_and_leaves_the_rest_untried() {
     bench.requests();
     bench.end(job, 0, End::Failure(FailureKind::Reset));
     bench.step(Event::Answer(Answer::Closed { job }));
-    let ends: Vec<_> = bench.last().results.iter().map(|result| result.end.clone()).collect();
+    let ends: Vec<_> = bench
+        .last()
+        .results
+        .iter()
+        .map(|result| result.end.clone())
+        .collect();
     assert_eq!(ends[0], RequestEnd::Failure(FailureKind::Reset));
     assert!(ends[1..].iter().all(|end| *end == RequestEnd::Untried));
     assert!(!bench.last().closed_by_server);
@@ -135,7 +169,12 @@ fn a_connection_that_is_reset_after_an_answer_has_shown_how_many_requests_it_ser
     bench.step(Event::Answer(Answer::Closed { job }));
     let report = bench.last();
     assert_eq!((report.closed_by_server, report.requests), (true, 1));
-    assert!(report.results.iter().any(|result| result.end == RequestEnd::Failure(FailureKind::Reset)));
+    assert!(
+        report
+            .results
+            .iter()
+            .any(|result| result.end == RequestEnd::Failure(FailureKind::Reset))
+    );
 }
 
 #[test]
@@ -149,7 +188,14 @@ fn a_connection_that_is_gone_costs_no_attempt() {
     let report = bench.last();
     assert!(report.closed_by_server);
     assert_eq!(report.requests, 1);
-    assert_eq!(report.results.iter().filter(|result| result.end == RequestEnd::Untried).count(), 4);
+    assert_eq!(
+        report
+            .results
+            .iter()
+            .filter(|result| result.end == RequestEnd::Untried)
+            .count(),
+        4
+    );
     assert_eq!(report.results.len(), 5);
 }
 
@@ -190,15 +236,26 @@ fn a_job_with_private_addresses_alone_is_forbidden_without_a_connection() {
     bench.grant(|job| job.addresses = vec!["10.0.0.1".parse().unwrap(), "::1".parse().unwrap()]);
     assert!(bench.effects.is_empty());
     let forbidden = RequestEnd::Failure(FailureKind::Forbidden);
-    assert!(bench.last().results.iter().all(|result| result.end == forbidden));
+    assert!(
+        bench
+            .last()
+            .results
+            .iter()
+            .all(|result| result.end == forbidden)
+    );
 }
 
 #[test]
 fn private_addresses_among_others_are_left_out() {
     let mut bench = Bench::new(4);
     bench.grant(|job| job.addresses.insert(0, "10.0.0.1".parse().unwrap()));
-    let Some(Effect::Request(request)) = bench.effects.last() else { panic!("no request") };
-    assert_eq!(request.target.addresses, ["93.184.216.34".parse::<std::net::IpAddr>().unwrap()]);
+    let Some(Effect::Request(request)) = bench.effects.last() else {
+        panic!("no request")
+    };
+    assert_eq!(
+        request.target.addresses,
+        ["93.184.216.34".parse::<std::net::IpAddr>().unwrap()]
+    );
 }
 
 #[test]
@@ -225,7 +282,8 @@ fn a_named_sitemap_may_be_longer_than_a_page() {
     let job = bench.grant(|job| {
         job.gap_ms = 0;
         job.requests.truncate(2);
-        job.requests[1].origin.page = Origin::page_of_sitemaps("http://a.test/robots.txt", "http://a.test");
+        job.requests[1].origin.page =
+            Origin::page_of_sitemaps("http://a.test/robots.txt", "http://a.test");
     });
     let mut bytes_max = Vec::new();
     for index in 0..2 {

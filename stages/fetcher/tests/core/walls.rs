@@ -1,4 +1,5 @@
-//! Cookie walls: a URL that redirects to itself with a cookie is asked for once more, and ends once (P3).
+//! Cookie walls: a URL that redirects to itself with a cookie is asked for once more, and ends once
+//! (P3).
 
 use super::bench::{Bench, response};
 use fetcher::effect::{Answer, End, Response};
@@ -7,7 +8,12 @@ use rhumb_wire::message::{FailureKind, JobId, JobKind, RequestEnd, ToFetcher};
 
 fn wall() -> Response {
     let headers = vec![("location".to_owned(), b"/0".to_vec())];
-    Response { status: 302, headers, leads_back: true, ..response() }
+    Response {
+        status: 302,
+        headers,
+        leads_back: true,
+        ..response()
+    }
 }
 
 fn meet(bench: &mut Bench, job: JobId, index: usize) {
@@ -20,7 +26,12 @@ fn outcome(bench: &mut Bench, job: JobId) -> (Vec<u16>, Vec<RequestEnd>) {
     bench.store_pages();
     bench.step(Event::Answer(Answer::Closed { job }));
     bench.store_reports();
-    let ends = bench.last().results.iter().filter(|result| result.slot == 100).map(|result| result.end.clone());
+    let ends = bench
+        .last()
+        .results
+        .iter()
+        .filter(|result| result.slot == 100)
+        .map(|result| result.end.clone());
     let ends = ends.collect();
     assert!(bench.core.is_idle());
     (statuses, ends)
@@ -39,9 +50,16 @@ fn the_page_behind_a_wall_is_what_its_url_brought() {
     let job = bench.grant(|job| job.requests.truncate(2));
     assert_eq!(bench.requests(), [0]);
     meet(&mut bench, job, 0);
-    assert!(bench.pages.is_empty(), "the answer at the wall is no page yet");
+    assert!(
+        bench.pages.is_empty(),
+        "the answer at the wall is no page yet"
+    );
     bench.until(999);
-    assert_eq!(bench.requests(), [0; 0], "P2: the gap lies between these two contacts, too");
+    assert_eq!(
+        bench.requests(),
+        [0; 0],
+        "P2: the gap lies between these two contacts, too"
+    );
     bench.until(1000);
     assert_eq!(bench.requests(), [0], "before the next URL");
     bench.respond(job, 0);
@@ -84,7 +102,12 @@ fn when_nothing_comes_behind_a_wall_the_answer_at_the_wall_counts() {
         bench.end(job, 0, end.clone());
         let (statuses, ends) = outcome(&mut bench, job);
         assert_eq!((statuses, status(&ends)), (vec![302], 302), "{end:?}");
-        let untried = bench.last().results.iter().filter(|result| result.end == RequestEnd::Untried).count();
+        let untried = bench
+            .last()
+            .results
+            .iter()
+            .filter(|result| result.end == RequestEnd::Untried)
+            .count();
         assert_eq!(untried, 4, "{end:?}");
     }
 }
@@ -117,7 +140,11 @@ fn where_http2_fails_behind_a_wall_its_url_is_asked_for_over_http11() {
         }
         assert_eq!(bench.requests(), [0; 0], "{over_http11:?}");
         let (statuses, ends) = outcome(&mut bench, job);
-        assert_eq!((statuses, status(&ends)), (vec![expected], expected), "{over_http11:?}");
+        assert_eq!(
+            (statuses, status(&ends)),
+            (vec![expected], expected),
+            "{over_http11:?}"
+        );
     }
 }
 
@@ -141,7 +168,14 @@ fn a_job_that_ends_at_a_wall_reports_its_url_all_the_same() {
     let mut bench = Bench::new(4);
     let job = bench.grant(|_| {});
     bench.requests();
-    bench.end(job, 0, End::Response(Box::new(Response { keeps_open: false, ..wall() })));
+    bench.end(
+        job,
+        0,
+        End::Response(Box::new(Response {
+            keeps_open: false,
+            ..wall()
+        })),
+    );
     assert_eq!((bench.requests(), bench.closes()), (vec![], 1));
     let (statuses, ends) = outcome(&mut bench, job);
     assert_eq!((statuses, status(&ends)), (vec![302], 302));
@@ -165,7 +199,15 @@ fn a_job_that_ends_at_a_wall_reports_its_url_all_the_same() {
     assert_eq!((bench.requests(), bench.closes()), (vec![], 1));
     assert!(bench.pages.is_empty());
     bench.step(Event::Answer(Answer::Closed { job }));
-    assert_eq!(bench.last().results.iter().filter(|result| result.end == RequestEnd::Untried).count(), 5);
+    assert_eq!(
+        bench
+            .last()
+            .results
+            .iter()
+            .filter(|result| result.end == RequestEnd::Untried)
+            .count(),
+        5
+    );
 }
 
 #[test]
@@ -173,7 +215,14 @@ fn what_leads_back_with_a_large_body_is_not_kept() {
     let mut bench = Bench::new(4);
     let job = bench.grant(|job| job.requests.truncate(1));
     bench.requests();
-    bench.end(job, 0, End::Response(Box::new(Response { body: vec![b'x'; (64 << 10) + 1], ..wall() })));
+    bench.end(
+        job,
+        0,
+        End::Response(Box::new(Response {
+            body: vec![b'x'; (64 << 10) + 1],
+            ..wall()
+        })),
+    );
     let (statuses, ends) = outcome(&mut bench, job);
     assert_eq!((statuses, status(&ends)), (vec![302], 302));
 }
@@ -191,6 +240,9 @@ fn a_robots_txt_may_be_behind_a_wall() {
     bench.respond(job, 0);
     bench.step(Event::Answer(Answer::Closed { job }));
     let robots = bench.last().robots.as_ref().unwrap();
-    assert_eq!((robots.status, robots.body.as_slice()), (200, b"page".as_slice()));
+    assert_eq!(
+        (robots.status, robots.body.as_slice()),
+        (200, b"page".as_slice())
+    );
     assert_eq!(bench.last().results.len(), 1);
 }

@@ -20,23 +20,49 @@ fn settings(follow: &str) -> Settings {
 }
 
 fn settings_with(set: &[&str]) -> Settings {
-    let common =
-        ["network.allow_private_addresses=true", "scope.max_depth=5", "limits.redirects=3", "limits.url_bytes_max=64"];
-    let common = common.into_iter().chain(["limits.segment_repeats=5", "limits.query_parameters=9", "partitions=8"]);
-    let set = common.chain(set.iter().copied()).map(str::to_owned).collect();
-    let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).expect("a configuration");
-    Settings { batch_urls_max: 4, linger: LINGER, ..Settings::from(&pipeline) }
+    let common = [
+        "network.allow_private_addresses=true",
+        "scope.max_depth=5",
+        "limits.redirects=3",
+        "limits.url_bytes_max=64",
+    ];
+    let common = common.into_iter().chain([
+        "limits.segment_repeats=5",
+        "limits.query_parameters=9",
+        "partitions=8",
+    ]);
+    let set = common
+        .chain(set.iter().copied())
+        .map(str::to_owned)
+        .collect();
+    let pipeline = Layers { file: None, set }
+        .load_with(std::iter::empty())
+        .expect("a configuration");
+    Settings {
+        batch_urls_max: 4,
+        linger: LINGER,
+        ..Settings::from(&pipeline)
+    }
 }
 
 fn found(seed: bool, urls: &[&str]) -> FoundUrls {
     let origin = Origin {
-        page: if seed { String::new() } else { "http://page.test/".into() },
+        page: if seed {
+            String::new()
+        } else {
+            "http://page.test/".into()
+        },
         topic: "t".into(),
         depth: u16::from(!seed),
         seed,
         ..Origin::default()
     };
-    FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new(), sketch: None }
+    FoundUrls {
+        origin,
+        urls: urls.iter().collect(),
+        anchors: Vec::new(),
+        sketch: None,
+    }
 }
 
 /// A core with what it has put out so far.
@@ -53,7 +79,11 @@ struct Harness {
 impl Harness {
     fn new(settings: Settings) -> Self {
         Harness {
-            core: Splitter::new(settings, UrlCache::replacing(6, Box::new(Clock::new(6))), 1000),
+            core: Splitter::new(
+                settings,
+                UrlCache::replacing(6, Box::new(Clock::new(6))),
+                1000,
+            ),
             now: Timestamp::ZERO,
             tickets: 0,
             publishes: Vec::new(),
@@ -77,7 +107,10 @@ impl Harness {
 
     fn input(&mut self, input: FoundUrls) -> Ticket {
         self.tickets += 1;
-        self.step(Event::Message { ticket: Ticket(self.tickets), input });
+        self.step(Event::Message {
+            ticket: Ticket(self.tickets),
+            input,
+        });
         Ticket(self.tickets)
     }
 
@@ -91,16 +124,27 @@ impl Harness {
 
     /// All that was published is in its stream.
     fn store_all(&mut self) {
-        let tags: Vec<u64> = self.publishes.iter().filter_map(|publish| publish.tag).collect();
-        tags.into_iter().for_each(|tag| self.step(Event::Stored(tag)));
+        let tags: Vec<u64> = self
+            .publishes
+            .iter()
+            .filter_map(|publish| publish.tag)
+            .collect();
+        tags.into_iter()
+            .for_each(|tag| self.step(Event::Stored(tag)));
     }
 
     fn batches(&self) -> Vec<SplitUrls> {
-        self.publishes.iter().map(|publish| decode(&publish.payload).unwrap()).collect()
+        self.publishes
+            .iter()
+            .map(|publish| decode(&publish.payload).unwrap())
+            .collect()
     }
 
     fn urls(&self) -> Vec<String> {
-        self.batches().iter().flat_map(|batch| batch.urls.iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+        self.batches()
+            .iter()
+            .flat_map(|batch| batch.urls.iter().map(str::to_owned).collect::<Vec<_>>())
+            .collect()
     }
 
     fn filtered(&self) -> [u32; FilterReason::ALL.len()] {
@@ -115,7 +159,10 @@ impl Harness {
 }
 
 fn followed(entry: &str) -> ScopeEntry {
-    ScopeEntry { topic: "t".into(), entry: entry.into() }
+    ScopeEntry {
+        topic: "t".into(),
+        entry: entry.into(),
+    }
 }
 
 #[test]
@@ -125,14 +172,27 @@ fn what_was_handed_on_is_dropped_and_counted_once_it_is_stored_and_not_before() 
     t.settle();
     t.input(found(false, &["http://a.test/1"]));
     t.settle();
-    assert_eq!(t.urls().len(), 2, "a batch that is not stored may be lost with the process");
+    assert_eq!(
+        t.urls().len(),
+        2,
+        "a batch that is not stored may be lost with the process"
+    );
     t.store_all();
     let last = t.input(found(false, &["http://a.test/1", "http://a.test/2"]));
-    assert!(!t.finished.contains(&last), "the count of what was dropped is not in a stream yet");
+    assert!(
+        !t.finished.contains(&last),
+        "the count of what was dropped is not in a stream yet"
+    );
     t.settle();
     assert!(t.finished.contains(&last));
     assert_eq!(t.urls()[2..], ["http://a.test/2"]);
-    assert_eq!(t.batches().iter().map(|batch| batch.repeated).collect::<Vec<_>>(), [0, 0, 1]);
+    assert_eq!(
+        t.batches()
+            .iter()
+            .map(|batch| batch.repeated)
+            .collect::<Vec<_>>(),
+        [0, 0, 1]
+    );
     let counts: HashMap<_, _> = t.core.counts().into_iter().collect();
     assert_eq!((counts["found_total"], counts["repeated_total"]), (4, 1));
 }
@@ -143,14 +203,22 @@ fn urls_of_several_pages_travel_together_by_partition() {
     let first = t.input(found(false, &["http://a.test/1", "http://a.test/2"]));
     let second = t.input(found(false, &["http://a.test/3"]));
     assert!(t.publishes.is_empty());
-    assert!(t.finished.is_empty(), "what waits for company is not in a stream yet");
+    assert!(
+        t.finished.is_empty(),
+        "what waits for company is not in a stream yet"
+    );
     t.settle();
     assert_eq!(t.finished, [first, second]);
-    let [batch] = &t.batches()[..] else { panic!("one batch") };
+    let [batch] = &t.batches()[..] else {
+        panic!("one batch")
+    };
     assert_eq!(batch.origins.len(), 2);
     assert_eq!(batch.origin_of, [0, 0, 1]);
     assert_eq!(batch.number, 1000);
-    assert_eq!(t.publishes[0].token, Token::Partition(partition("a.test", 8)));
+    assert_eq!(
+        t.publishes[0].token,
+        Token::Partition(partition("a.test", 8))
+    );
     assert_eq!(t.publishes[0].causes, [first, second]);
     assert_eq!(t.now, Timestamp::ZERO + LINGER);
     assert!(t.core.is_idle());
@@ -159,13 +227,19 @@ fn urls_of_several_pages_travel_together_by_partition() {
 #[test]
 fn a_full_batch_leaves_at_once_and_the_rest_after_its_own_linger() {
     let mut t = Harness::new(settings("any"));
-    t.input(found(false, &["http://a.test/1", "http://a.test/2", "http://a.test/3"]));
+    t.input(found(
+        false,
+        &["http://a.test/1", "http://a.test/2", "http://a.test/3"],
+    ));
     t.now = t.now + LINGER / 2;
     t.input(found(false, &["http://a.test/4", "http://a.test/5"]));
     assert_eq!(t.batches()[0].urls.len(), 4);
     assert_eq!(t.core.wake_at(), Some(t.now + LINGER));
     t.settle();
-    assert_eq!(t.batches()[1].urls.iter().collect::<Vec<_>>(), ["http://a.test/5"]);
+    assert_eq!(
+        t.batches()[1].urls.iter().collect::<Vec<_>>(),
+        ["http://a.test/5"]
+    );
 }
 
 #[test]
@@ -205,14 +279,29 @@ fn each_reason_is_counted_in_the_order_of_the_filters() {
 fn hostile_urls_are_counted_and_those_beside_them_pass() {
     // No parser hands most of these on, but a message may hold anything that is a string.
     let hostile = [
-        (format!("http://a.test/{}", "x".repeat(100_000)), FilterReason::Form),
-        (format!("http://{}/", "x.".repeat(50_000)), FilterReason::Form),
-        (format!("http://a.test/?{}", "a=1&".repeat(10_000)), FilterReason::Form),
-        (format!("http://a.test/?{}", "a&".repeat(10)), FilterReason::Parameters),
+        (
+            format!("http://a.test/{}", "x".repeat(100_000)),
+            FilterReason::Form,
+        ),
+        (
+            format!("http://{}/", "x.".repeat(50_000)),
+            FilterReason::Form,
+        ),
+        (
+            format!("http://a.test/?{}", "a=1&".repeat(10_000)),
+            FilterReason::Form,
+        ),
+        (
+            format!("http://a.test/?{}", "a&".repeat(10)),
+            FilterReason::Parameters,
+        ),
         ("http://a.test/\0".to_owned(), FilterReason::Form),
         ("http://a\0.test/".to_owned(), FilterReason::Form),
         ("http://a.test/x%00y".to_owned(), FilterReason::Form),
-        (String::from_utf8_lossy(b"http://a.test/\xFF").into_owned(), FilterReason::Form),
+        (
+            String::from_utf8_lossy(b"http://a.test/\xFF").into_owned(),
+            FilterReason::Form,
+        ),
     ];
     let mut urls = vec!["http://a.test/first"];
     for (url, _) in &hostile {
@@ -225,10 +314,20 @@ fn hostile_urls_are_counted_and_those_beside_them_pass() {
         t.settle();
         assert_eq!(t.finished, [ticket]);
         assert_eq!(t.urls().len(), 1 + hostile.len());
-        let filtered: Vec<FilteredUrls> = t.sends.iter().map(|send| decode(&send.payload).unwrap()).collect();
+        let filtered: Vec<FilteredUrls> = t
+            .sends
+            .iter()
+            .map(|send| decode(&send.payload).unwrap())
+            .collect();
         let told: Vec<(String, FilterReason)> = filtered
             .iter()
-            .flat_map(|message| message.urls.iter().map(str::to_owned).zip(message.reasons.iter().copied()))
+            .flat_map(|message| {
+                message
+                    .urls
+                    .iter()
+                    .map(str::to_owned)
+                    .zip(message.reasons.iter().copied())
+            })
             .collect();
         assert_eq!(told, hostile);
     }
@@ -240,8 +339,13 @@ fn counts_of_rejected_urls_ride_in_the_next_batch_and_hold_their_inputs() {
     let rejected = t.input(found(false, &["ftp://a.test/"]));
     let passed = t.input(found(false, &["http://a.test/", "ftp://a.test/"]));
     t.settle();
-    let [batch] = &t.batches()[..] else { panic!("one batch") };
-    assert_eq!((batch.urls.len(), batch.filtered), (1, [0, 0, 0, 2, 0, 0, 0]));
+    let [batch] = &t.batches()[..] else {
+        panic!("one batch")
+    };
+    assert_eq!(
+        (batch.urls.len(), batch.filtered),
+        (1, [0, 0, 0, 2, 0, 0, 0])
+    );
     assert_eq!(t.publishes[0].causes, [rejected, passed]);
 }
 
@@ -252,7 +356,10 @@ fn counts_travel_alone_when_nothing_else_does() {
     assert_eq!(t.core.wake_at(), Some(Timestamp::ZERO + LINGER));
     assert!(!t.core.is_idle());
     t.settle();
-    assert_eq!(t.publishes[0].token, Token::Partition(partition("page.test", 8)));
+    assert_eq!(
+        t.publishes[0].token,
+        Token::Partition(partition("page.test", 8))
+    );
     assert_eq!(t.publishes[0].causes, [ticket]);
     assert_eq!(t.filtered(), [0, 0, 0, 1, 0, 0, 0]);
 }
@@ -274,7 +381,10 @@ fn nothing_is_judged_before_the_shared_scope_is_known() {
     assert!(!t.core.wants_input());
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     assert!(t.core.wants_input());
-    assert_eq!(t.effects, [Effect::NextScope, Effect::NextScope, Effect::NextScope]);
+    assert_eq!(
+        t.effects,
+        [Effect::NextScope, Effect::NextScope, Effect::NextScope]
+    );
     t.input(found(false, &["http://a.test/", "http://b.test/"]));
     let mut other_topic = found(false, &["http://a.test/"]);
     other_topic.origin.topic = "other".into();
@@ -289,7 +399,15 @@ fn a_seed_waits_until_all_its_hosts_have_joined() {
     let mut t = Harness::new(settings("domain"));
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     t.effects.clear();
-    let seed = t.input(found(true, &["http://www.a.com/", "http://b.com/", "http://x.a.com/", "mailto:x"]));
+    let seed = t.input(found(
+        true,
+        &[
+            "http://www.a.com/",
+            "http://b.com/",
+            "http://x.a.com/",
+            "mailto:x",
+        ],
+    ));
     let join = |entry: &str| Effect::Join(followed(entry));
     assert_eq!(t.effects, [join("a.com"), join("b.com")]);
     let again = t.input(found(true, &["http://b.com/2"]));
@@ -345,48 +463,92 @@ fn each_topic_goes_by_its_own_scope_also_by_one_that_comes_later() {
     let mut t = Harness::new(settings("any"));
     // Nothing is to be learned while all topics follow any host.
     assert!(t.core.wants_input());
-    let set =
-        ["scope.follow=any", "topics.news={scope: {follow: host, reject: ['/old/']}}", "topics.gone.removed=true"];
+    let set = [
+        "scope.follow=any",
+        "topics.news={scope: {follow: host, reject: ['/old/']}}",
+        "topics.gone.removed=true",
+    ];
     let pipeline = settings_with(&set);
     t.core.followed.configure(&pipeline.topics);
     t.core.settings = pipeline;
     assert!(!t.core.wants_input());
     t.step(Event::Wake);
-    t.step(Event::Answer(Answer::Scope(ScopeEntry { topic: "news".into(), entry: "a.test".into() })));
+    t.step(Event::Answer(Answer::Scope(ScopeEntry {
+        topic: "news".into(),
+        entry: "a.test".into(),
+    })));
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     assert!(t.core.wants_input());
-    t.input(of("news", false, &["http://a.test/1", "http://a.test/old/1", "http://b.test/1"]));
+    t.input(of(
+        "news",
+        false,
+        &["http://a.test/1", "http://a.test/old/1", "http://b.test/1"],
+    ));
     t.input(of("other", false, &["http://b.test/old/2"]));
     t.input(of("gone", true, &["http://c.test/"]));
     t.settle();
     assert_eq!(t.urls(), ["http://a.test/1", "http://b.test/old/2"]);
     let why = |url: &str| t.core.why(t.now, url).unwrap();
-    assert_eq!(why("http://a.test/old/1"), None, "a topic that is not configured lets it pass");
+    assert_eq!(
+        why("http://a.test/old/1"),
+        None,
+        "a topic that is not configured lets it pass"
+    );
     let counts = t.core.counts();
-    let filtered = |reason| counts.iter().find(|(name, _)| *name == reason).map(|(_, count)| *count);
-    assert_eq!((filtered("filtered_scope_total"), filtered("filtered_pattern_total")), (Some(2), Some(1)));
+    let filtered = |reason| {
+        counts
+            .iter()
+            .find(|(name, _)| *name == reason)
+            .map(|(_, count)| *count)
+    };
+    assert_eq!(
+        (
+            filtered("filtered_scope_total"),
+            filtered("filtered_pattern_total")
+        ),
+        (Some(2), Some(1))
+    );
     // No host joined for the topics that are not configured.
-    let pipeline = settings_with(&["scope.follow=host", "topics.news={scope: {reject: ['/old/']}}"]);
+    let pipeline = settings_with(&[
+        "scope.follow=host",
+        "topics.news={scope: {reject: ['/old/']}}",
+    ]);
     t.core.settings = pipeline;
     let why = |url: &str| t.core.why(t.now, url).unwrap().unwrap_or_default();
-    assert_eq!(why("http://a.test/old/1"), "a link to it is filtered: pattern");
+    assert_eq!(
+        why("http://a.test/old/1"),
+        "a link to it is filtered: pattern"
+    );
     assert_eq!(why("http://b.test/1"), "a link to it is filtered: scope");
 }
 
 #[test]
 fn a_batch_of_long_urls_stays_small() {
     let settings = settings_with(&["scope.follow=any", "limits.url_bytes_max=4096"]);
-    let mut t = Harness::new(Settings { batch_urls_max: 4096, ..settings });
-    let urls: Vec<String> = (0..1300).map(|n| format!("http://a.test/{n}{}", "x".repeat(4000))).collect();
-    t.input(FoundUrls { urls: urls.iter().collect(), ..found(false, &[]) });
+    let mut t = Harness::new(Settings {
+        batch_urls_max: 4096,
+        ..settings
+    });
+    let urls: Vec<String> = (0..1300)
+        .map(|n| format!("http://a.test/{n}{}", "x".repeat(4000)))
+        .collect();
+    t.input(FoundUrls {
+        urls: urls.iter().collect(),
+        ..found(false, &[])
+    });
     t.settle();
-    assert!(t.publishes.iter().all(|publish| publish.payload.len() < BATCH_BYTES_MAX + 200_000));
+    assert!(
+        t.publishes
+            .iter()
+            .all(|publish| publish.payload.len() < BATCH_BYTES_MAX + 200_000)
+    );
     assert!(t.publishes.len() > 1 && t.urls().len() == 1300);
 }
 
 proptest! {
-    /// Goal: P3 at this stage. Method: random pages with random pauses; all that came in leaves, each URL in the
-    /// partition of its host, with its own origin, in a batch that its input is a cause of.
+    /// Goal: P3 at this stage. Method: random pages with random pauses; all that came in leaves,
+    /// each URL in the partition of its host, with its own origin, in a batch that its input is a
+    /// cause of.
     #[test]
     fn every_url_is_placed_or_counted(
         pages in proptest::collection::vec(
@@ -398,7 +560,8 @@ proptest! {
             t.step(Event::Answer(Answer::Scope(followed(&entry))));
         }
         t.step(Event::Answer(Answer::ScopeCaughtUp));
-        let (mut expected, mut expected_filtered) = (Vec::new(), [0u32; FilterReason::ALL.len()]);
+        let mut expected = Vec::new();
+        let mut expected_filtered = [0u32; FilterReason::ALL.len()];
         for (page, (links, pause_ms)) in pages.iter().enumerate() {
             t.now = t.now + Duration::from_millis(*pause_ms);
             t.step(Event::Wake);
@@ -448,5 +611,12 @@ proptest! {
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let core = Harness::new(settings("any")).core;
-    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    assert_eq!(
+        rhumb_telemetry::metrics::unlike(
+            crate::metrics::METRICS,
+            &core.counts(),
+            &core.histograms()
+        ),
+        [""; 0]
+    );
 }

@@ -1,11 +1,11 @@
 //! Bases: what relative URLs refer to in an XML document whose elements may say so.
 //!
-//! In: start and end tags. Out: the base URL at a place: that of the innermost open element with `xml:base`, relative to
-//! that of the one around, the outermost relative to the document's URL.
+//! In: start and end tags. Out: the base URL at a place: that of the innermost open element with
+//! `xml:base`, relative to that of the one around, the outermost relative to the document's URL.
 //!
-//! An element that says it is closed by the end tag of its name, or by one of an element around it: others may be left
-//! open. Nothing is joined before a link needs it.
-//! Source: XML Base (second edition), sections 3 and 4.
+//! An element that says it is closed by the end tag of its name, or by one of an element around it:
+//! others may be left open. Nothing is joined before a link needs it. Source: XML Base (second
+//! edition), sections 3 and 4.
 
 use rhumb_url::URL_BYTES_MAX;
 use url::Url;
@@ -30,15 +30,24 @@ struct Element<'a> {
 
 impl<'a> Bases<'a> {
     pub(super) fn new(document: &'a Url) -> Self {
-        Bases { document, open: Vec::new() }
+        Bases {
+            document,
+            open: Vec::new(),
+        }
     }
 
     /// A start tag with this `xml:base`.
     pub(super) fn start(&mut self, name: &'a [u8], base: Option<String>) {
         match base {
-            // A longer one makes no URL that could be crawled, and would be read anew for each link.
+            // A longer one makes no URL that could be crawled, and would be read anew for each
+            // link.
             Some(base) if base.len() <= URL_BYTES_MAX && self.open.len() < DEPTH_MAX => {
-                self.open.push(Element { name, alike: 0, base, joined: None });
+                self.open.push(Element {
+                    name,
+                    alike: 0,
+                    base,
+                    joined: None,
+                });
             }
             _ => {
                 if let Some(element) = self.open.iter_mut().rfind(|element| element.name == name) {
@@ -50,7 +59,9 @@ impl<'a> Bases<'a> {
 
     /// An end tag.
     pub(super) fn end(&mut self, name: &[u8]) {
-        let Some(at) = self.open.iter().rposition(|element| element.name == name) else { return };
+        let Some(at) = self.open.iter().rposition(|element| element.name == name) else {
+            return;
+        };
         match self.open[at].alike.checked_sub(1) {
             Some(alike) => self.open[at].alike = alike,
             None => self.open.truncate(at),
@@ -68,7 +79,10 @@ impl<'a> Bases<'a> {
         for element in &mut self.open {
             let Element { base, joined, .. } = element;
             around = joined.get_or_insert_with(|| {
-                let joined = around.join(base).ok().filter(|joined| joined.as_str().len() <= URL_BYTES_MAX);
+                let joined = around
+                    .join(base)
+                    .ok()
+                    .filter(|joined| joined.as_str().len() <= URL_BYTES_MAX);
                 joined.unwrap_or_else(|| around.clone())
             });
         }
@@ -89,7 +103,10 @@ mod tests {
         ("feed=/a/ entry=b/ link=c/", "http://h.example/a/b/c/"),
         ("feed=/a/ entry=b/ /entry", "http://h.example/a/"),
         ("feed=/a/ entry=b/ /entry entry", "http://h.example/a/"),
-        ("feed=/a/ entry=//o.example/x/ link=c", "http://o.example/x/c"),
+        (
+            "feed=/a/ entry=//o.example/x/ link=c",
+            "http://o.example/x/c",
+        ),
         ("feed entry=b/", "http://h.example/d/b/"),
         ("feed entry=b/ entry /entry", "http://h.example/d/b/"),
         ("feed entry=b/ entry /entry /entry", "http://h.example/d/f"),
@@ -108,7 +125,9 @@ mod tests {
             for tag in tags.split_whitespace() {
                 match (tag.strip_prefix('/'), tag.split_once('=')) {
                     (Some(name), _) => bases.end(name.as_bytes()),
-                    (None, Some((name, base))) => bases.start(name.as_bytes(), Some(base.to_owned())),
+                    (None, Some((name, base))) => {
+                        bases.start(name.as_bytes(), Some(base.to_owned()))
+                    }
                     (None, None) => bases.start(tag.as_bytes(), None),
                 }
             }
@@ -124,12 +143,22 @@ mod tests {
         for _ in 0..3 * DEPTH_MAX {
             bases.start(b"a", Some("b/".to_owned()));
         }
-        assert_eq!(bases.here().path(), "/".to_owned() + &"b/".repeat(DEPTH_MAX));
+        assert_eq!(
+            bases.here().path(),
+            "/".to_owned() + &"b/".repeat(DEPTH_MAX)
+        );
         for _ in 0..2 * DEPTH_MAX {
             bases.end(b"a");
         }
-        assert_eq!(bases.here().path(), "/".to_owned() + &"b/".repeat(DEPTH_MAX), "those that count are open");
+        assert_eq!(
+            bases.here().path(),
+            "/".to_owned() + &"b/".repeat(DEPTH_MAX),
+            "those that count are open"
+        );
         bases.end(b"a");
-        assert_eq!(bases.here().path(), "/".to_owned() + &"b/".repeat(DEPTH_MAX - 1));
+        assert_eq!(
+            bases.here().path(),
+            "/".to_owned() + &"b/".repeat(DEPTH_MAX - 1)
+        );
     }
 }

@@ -9,8 +9,17 @@ use super::Reader;
 use crate::source::Source;
 
 /// Elements that make browsers load what they refer to, if it is in another document.
-const REFERRING: [&str; 9] =
-    ["image", "feImage", "script", "use", "textPath", "mpath", "pattern", "linearGradient", "radialGradient"];
+const REFERRING: [&str; 9] = [
+    "image",
+    "feImage",
+    "script",
+    "use",
+    "textPath",
+    "mpath",
+    "pattern",
+    "linearGradient",
+    "radialGradient",
+];
 
 impl Reader<'_> {
     /// A start tag of SVG or MathML, by its name without a prefix; none when it is not whole.
@@ -20,10 +29,21 @@ impl Reader<'_> {
             if !self.is_unwanted(&rel) {
                 self.mention(href.or(xlink_href), Source::A);
             }
-        } else if self.options.embedded && REFERRING.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        } else if self.options.embedded
+            && REFERRING
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        {
             let [href, xlink_href] = self.scanner.values(["href", "xlink:href"])?;
             let is_script = name.eq_ignore_ascii_case(b"script");
-            self.reference(href.or(xlink_href), if is_script { Source::Script } else { Source::Image });
+            self.reference(
+                href.or(xlink_href),
+                if is_script {
+                    Source::Script
+                } else {
+                    Source::Image
+                },
+            );
         }
         Some(())
     }

@@ -10,7 +10,9 @@ use crate::scanner::Token;
 use crate::source::Source;
 
 /// Elements whose `background` is drawn.
-const WITH_BACKGROUND: [&str; 9] = ["body", "table", "thead", "tbody", "tfoot", "tr", "td", "th", "col"];
+const WITH_BACKGROUND: [&str; 9] = [
+    "body", "table", "thead", "tbody", "tfoot", "tr", "td", "th", "col",
+];
 /// Names of the `param` of an `object` that says what `object data` does.
 const PARAMETERS: [&str; 4] = ["movie", "src", "code", "url"];
 
@@ -22,7 +24,11 @@ impl Reader<'_> {
         if memchr2(b'(', b'&', self.bytes(&style)).is_some() {
             self.mention(style, Source::StyleInMarkup);
         }
-        if background.is_some() && WITH_BACKGROUND.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        if background.is_some()
+            && WITH_BACKGROUND
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        {
             self.mention(background, Source::Image);
         }
         Some(())
@@ -45,7 +51,10 @@ impl Reader<'_> {
             b"param" => {
                 let [name, value] = self.scanner.values(["name", "value"])?;
                 let name = self.bytes(&name).trim_ascii();
-                if PARAMETERS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+                if PARAMETERS
+                    .iter()
+                    .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+                {
                     self.mention(value, Source::Image);
                 }
                 Some(())
@@ -86,11 +95,20 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// The text of a `style` element before a token; says whether there is more of it behind, as in drawings.
+    /// The text of a `style` element before a token; says whether there is more of it behind, as in
+    /// drawings.
     pub(super) fn style(&mut self, token: &Token<'_>) -> Option<TextOf> {
         let text = self.scanner.text();
-        let source = if self.scanner.is_in_markup() { Source::StyleInMarkup } else { Source::Style };
-        let data = if let Token::Data(data) = token { Some(data) } else { None };
+        let source = if self.scanner.is_in_markup() {
+            Source::StyleInMarkup
+        } else {
+            Source::Style
+        };
+        let data = if let Token::Data(data) = token {
+            Some(data)
+        } else {
+            None
+        };
         // Behind `<![CDATA[`, which stands behind the text, nothing is written as a reference.
         let start = text.end + b"<![CDATA[".len();
         let data = data.map(|data| start..start + data.len());

@@ -1,8 +1,7 @@
 //! Prefixes: which of them stand for HTML in a document of XML.
 //!
-//! In: the prefix of a name. Out: yes or no, by the first declaration of the prefix in the document: where it stands is
-//! not looked at.
-//! Source: Namespaces in XML 1.0, section 3.
+//! In: the prefix of a name. Out: yes or no, by the first declaration of the prefix in the
+//! document: where it stands is not looked at. Source: Namespaces in XML 1.0, section 3.
 
 use memchr::memmem;
 
@@ -34,8 +33,13 @@ impl<'a> Prefixes<'a> {
 fn is_declared(prefix: &[u8], document: &[u8]) -> bool {
     let attribute = [b"xmlns:", prefix].concat();
     let mut declarations = memmem::find_iter(document, &attribute).filter_map(|at| {
-        let value = document[at + attribute.len()..].trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
-        value.strip_prefix(b"\"").or_else(|| value.strip_prefix(b"'"))
+        let value = document[at + attribute.len()..]
+            .trim_ascii_start()
+            .strip_prefix(b"=")?
+            .trim_ascii_start();
+        value
+            .strip_prefix(b"\"")
+            .or_else(|| value.strip_prefix(b"'"))
     });
     declarations.next().is_some_and(|value| {
         let behind = value.strip_prefix(HTML).unwrap_or_default();

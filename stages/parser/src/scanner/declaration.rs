@@ -42,21 +42,30 @@ impl<'a> Scanner<'a> {
         self.skip_past(start, b">")
     }
 
-    /// A doctype of XML, from behind `<!`. One whose quotes or brackets are not closed ends as if its quotes were none.
+    /// A doctype of XML, from behind `<!`. One whose quotes or brackets are not closed ends as if
+    /// its quotes were none.
     fn doctype(&mut self, start: usize) -> Token<'a> {
-        let end = if self.had_doctype { None } else { self.end_of_doctype(start) };
+        let end = if self.had_doctype {
+            None
+        } else {
+            self.end_of_doctype(start)
+        };
         self.has_open_doctype |= end.is_none();
         self.had_doctype = true;
         let end = end.or_else(|| {
             let opening = start + memchr2(b'>', b'[', &self.document[start..])?;
-            if self.document[opening] == b'[' { self.end_of_declarations(opening) } else { Some(opening + 1) }
+            if self.document[opening] == b'[' {
+                self.end_of_declarations(opening)
+            } else {
+                Some(opening + 1)
+            }
         });
         self.at = end.unwrap_or(self.document.len());
         Token::Other
     }
 
-    /// Where a doctype ends: behind the first `>` that is neither in quotes nor in brackets. In brackets stand declarations,
-    /// comments and instructions.
+    /// Where a doctype ends: behind the first `>` that is neither in quotes nor in brackets. In
+    /// brackets stand declarations, comments and instructions.
     fn end_of_doctype(&self, start: usize) -> Option<usize> {
         let mut at = start;
         let mut is_in_brackets = false;
@@ -72,8 +81,12 @@ impl<'a> Scanner<'a> {
                 b'>' if !is_in_brackets => return Some(at + 1),
                 byte => {
                     match byte {
-                        b'[' if !is_in_brackets => (is_in_brackets, is_in_declaration) = (true, false),
-                        b']' if !is_in_declaration => (is_in_brackets, is_in_declaration) = (false, true),
+                        b'[' if !is_in_brackets => {
+                            (is_in_brackets, is_in_declaration) = (true, false)
+                        }
+                        b']' if !is_in_declaration => {
+                            (is_in_brackets, is_in_declaration) = (false, true)
+                        }
                         b'<' => is_in_declaration = true,
                         b'>' => is_in_declaration = false,
                         _ => {}
@@ -84,7 +97,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Where the declarations of a doctype end that begin at `start`: behind `]` and, perhaps behind white space, `>`.
+    /// Where the declarations of a doctype end that begin at `start`: behind `]` and, perhaps
+    /// behind white space, `>`.
     fn end_of_declarations(&self, start: usize) -> Option<usize> {
         let mut from = start;
         loop {
@@ -97,7 +111,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A comment, from behind `<!--`; it ends with `-->` or `--!>`, or at once with `>` or `->`. In XML only `-->` ends it.
+    /// A comment, from behind `<!--`; it ends with `-->` or `--!>`, or at once with `>` or `->`. In
+    /// XML only `-->` ends it.
     fn comment(&mut self, start: usize) -> Token<'a> {
         if self.dialect.is_xml() {
             return self.skip_past(start, b"-->");
@@ -107,7 +122,10 @@ impl<'a> Scanner<'a> {
             let end = from + found;
             from = end + 1;
             let content = &self.document[start..end];
-            if matches!(content, [] | [b'-']) || content.ends_with(b"--") || content.ends_with(b"--!") {
+            if matches!(content, [] | [b'-'])
+                || content.ends_with(b"--")
+                || content.ends_with(b"--!")
+            {
                 self.at = from;
                 return Token::Other;
             }

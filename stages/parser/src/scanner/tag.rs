@@ -1,7 +1,7 @@
 //! Tags: from behind a tag's name to its end.
 //!
-//! In: a document, and where the attributes begin. Out: the attributes as written, and where the tag ends.
-//! Source: HTML Living Standard, sections 13.2.5.32 to 13.2.5.40.
+//! In: a document, and where the attributes begin. Out: the attributes as written, and where the
+//! tag ends. Source: HTML Living Standard, sections 13.2.5.32 to 13.2.5.40.
 
 use std::ops::Range;
 
@@ -78,13 +78,20 @@ pub(super) fn attributes<'a>(
     }
 }
 
-/// An attribute, whose name may begin with `=`, and where it ends; none when the document ends in its value.
+/// An attribute, whose name may begin with `=`, and where it ends; none when the document ends in
+/// its value.
 fn attribute(document: &[u8], name_start: usize) -> Option<(Attribute<'_>, usize)> {
     let name_end = until(document, name_start + 1, SPACE | SLASH | GREATER | EQUALS);
     let name = &document[name_start..name_end];
     let equals = past(document, name_end, SPACE);
     if document.get(equals) != Some(&b'=') {
-        return Some((Attribute { name, value: name_end..name_end }, equals));
+        return Some((
+            Attribute {
+                name,
+                value: name_end..name_end,
+            },
+            equals,
+        ));
     }
     let start = past(document, equals + 1, SPACE);
     match document.get(start)? {
@@ -95,7 +102,13 @@ fn attribute(document: &[u8], name_start: usize) -> Option<(Attribute<'_>, usize
         }
         _ => {
             let end = until(document, start, SPACE | GREATER);
-            Some((Attribute { name, value: start..end }, end))
+            Some((
+                Attribute {
+                    name,
+                    value: start..end,
+                },
+                end,
+            ))
         }
     }
 }
@@ -103,7 +116,9 @@ fn attribute(document: &[u8], name_start: usize) -> Option<(Attribute<'_>, usize
 /// The value of an attribute of the tag whose attributes begin at `at`.
 pub(super) fn value_of<'a>(document: &'a [u8], at: usize, name: &str) -> Option<&'a [u8]> {
     let mut value = [None];
-    attributes(document, at, |attribute| attribute.note([name], &mut value, Dialect::Html))?;
+    attributes(document, at, |attribute| {
+        attribute.note([name], &mut value, Dialect::Html)
+    })?;
     let [value] = value;
     Some(&document[value?])
 }

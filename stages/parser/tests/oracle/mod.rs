@@ -6,7 +6,9 @@ pub(crate) mod tree;
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::{Rawtext, Rcdata, ScriptData};
-use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
+use html5ever::tokenizer::{
+    BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
 use parser::foreign::Foreign;
 use parser::scanner::{self, Dialect, Raw, Scanner, raw_text};
 use std::cell::{Cell, RefCell};
@@ -22,10 +24,16 @@ pub(crate) enum Piece {
     Text(String),
 }
 
-/// By html5ever's tokenizer, which is told by the scanner's rules what holds raw text: the standard leaves that to the
-/// tree.
+/// By html5ever's tokenizer, which is told by the scanner's rules what holds raw text: the standard
+/// leaves that to the tree.
 pub(crate) fn tokenized(document: &str) -> Vec<Piece> {
-    let tokenizer = Tokenizer::new(Sink::default(), TokenizerOpts { discard_bom: false, ..TokenizerOpts::default() });
+    let tokenizer = Tokenizer::new(
+        Sink::default(),
+        TokenizerOpts {
+            discard_bom: false,
+            ..TokenizerOpts::default()
+        },
+    );
     let input = BufferQueue::default();
     input.push_back(StrTendril::from(document));
     let _ = tokenizer.feed(&input);
@@ -50,7 +58,8 @@ pub(crate) fn scanned(document: &str) -> Vec<Piece> {
                 let shown = scanner.attributes(|attribute| {
                     let name = clean(&String::from_utf8_lossy(attribute.name)).to_ascii_lowercase();
                     if attributes.iter().all(|(known, _)| *known != name) {
-                        let value = htmlize::unescape_attribute(clean(&document[attribute.value])).into_owned();
+                        let value = htmlize::unescape_attribute(clean(&document[attribute.value]))
+                            .into_owned();
                         attributes.push((name, value));
                     }
                 });
@@ -81,7 +90,9 @@ fn lower(name: &[u8]) -> String {
 
 /// As the standard's input stream has it.
 fn clean(text: &str) -> String {
-    text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{FFFD}")
+    text.replace("\r\n", "\n")
+        .replace('\r', "\n")
+        .replace('\0', "\u{FFFD}")
 }
 
 #[derive(Default)]
@@ -128,17 +139,31 @@ impl TokenSink for Sink {
             self.pieces.borrow_mut().push(Piece::End(name));
             return TokenSinkResult::Continue;
         }
-        let raw = if foreign.takes(name.as_bytes()) { None } else { raw_text(name.as_bytes()) };
+        let raw = if foreign.takes(name.as_bytes()) {
+            None
+        } else {
+            raw_text(name.as_bytes())
+        };
         self.in_text.set(is_text(raw));
         let attributes: Vec<(String, String)> = tag
             .attrs
             .into_iter()
-            .map(|attribute| (attribute.name.local.to_string(), attribute.value.to_string()))
+            .map(|attribute| {
+                (
+                    attribute.name.local.to_string(),
+                    attribute.value.to_string(),
+                )
+            })
             .collect();
         foreign.start(name.as_bytes(), tag.self_closing, |wanted| {
-            attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_bytes())
+            attributes
+                .iter()
+                .find(|(name, _)| name == wanted)
+                .map(|(_, value)| value.as_bytes())
         });
-        self.pieces.borrow_mut().push(Piece::Start(name, attributes, tag.self_closing));
+        self.pieces
+            .borrow_mut()
+            .push(Piece::Start(name, attributes, tag.self_closing));
         match raw {
             None => TokenSinkResult::Continue,
             Some(Raw::Plain) => TokenSinkResult::Plaintext,

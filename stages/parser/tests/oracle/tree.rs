@@ -1,8 +1,9 @@
 //! What the tree of html5ever says of the links and bases of a document, and what the parser does.
 //!
-//! The parser builds no tree. So these documents are of pieces of which it promises to know what a tree would: each end
-//! tag of an element of HTML stands beside its start tag, but for those that end foreign content. Documents with elements
-//! of HTML that are named like those of SVG and MathML are left out: the parser does not know which are open around one.
+//! The parser builds no tree. So these documents are of pieces of which it promises to know what a
+//! tree would: each end tag of an element of HTML stands beside its start tag, but for those that
+//! end foreign content. Documents with elements of HTML that are named like those of SVG and MathML
+//! are left out: the parser does not know which are open around one.
 
 use encoding_rs::UTF_8;
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
@@ -88,7 +89,17 @@ const PIECES: [&str; 66] = [
 ];
 
 /// Names of SVG and MathML among them.
-const FOREIGN: [&str; 9] = ["g", "path", "mi", "mo", "mtext", "mglyph", "foreignobject", "desc", "annotation-xml"];
+const FOREIGN: [&str; 9] = [
+    "g",
+    "path",
+    "mi",
+    "mo",
+    "mtext",
+    "mglyph",
+    "foreignobject",
+    "desc",
+    "annotation-xml",
+];
 
 /// A document of the pieces that these bytes choose.
 pub(crate) fn document(chosen: &[u8]) -> String {
@@ -96,7 +107,8 @@ pub(crate) fn document(chosen: &[u8]) -> String {
         let piece = PIECES[usize::from(*byte) % PIECES.len()];
         piece.replace('#', &format!("/{number}"))
     };
-    "<!doctype html><body><svg>".to_owned() + &chosen.iter().enumerate().map(piece).collect::<String>()
+    "<!doctype html><body><svg>".to_owned()
+        + &chosen.iter().enumerate().map(piece).collect::<String>()
 }
 
 /// The base of a document, and its links.
@@ -108,16 +120,38 @@ pub(crate) struct Said {
 
 /// By the parser.
 pub(crate) fn read(document: &str) -> Said {
-    let found = mentions(document.as_bytes(), Dialect::Html, UTF_8, &Options::default(), "rhumb");
+    let found = mentions(
+        document.as_bytes(),
+        Dialect::Html,
+        UTF_8,
+        &Options::default(),
+        "rhumb",
+    );
     let said = |at: std::ops::Range<usize>| document[at].replace('\0', "\u{FFFD}");
-    Said { base: found.base.map(said), links: found.values.into_iter().map(|value| said(value.at)).collect() }
+    Said {
+        base: found.base.map(said),
+        links: found
+            .values
+            .into_iter()
+            .map(|value| said(value.at))
+            .collect(),
+    }
 }
 
 /// By html5ever; none when the document is left out.
 pub(crate) fn built(document: &str) -> Option<Said> {
-    let options = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
+    let options = TreeBuilderOpts {
+        scripting_enabled: false,
+        ..TreeBuilderOpts::default()
+    };
     let builder = TreeBuilder::new(Tree::default(), options);
-    let tokenizer = Tokenizer::new(builder, TokenizerOpts { discard_bom: false, ..TokenizerOpts::default() });
+    let tokenizer = Tokenizer::new(
+        builder,
+        TokenizerOpts {
+            discard_bom: false,
+            ..TokenizerOpts::default()
+        },
+    );
     let input = BufferQueue::default();
     input.push_back(StrTendril::from(document));
     // Scripts are not run, but the tokenizer pauses behind them.
@@ -142,8 +176,18 @@ struct Node {
 }
 
 impl Tree {
-    fn add(&self, name: QualName, attributes: Vec<Attribute>, is_integration_point: bool) -> Rc<Node> {
-        let node = Rc::new(Node { name, attributes, is_integration_point, parent: RefCell::default() });
+    fn add(
+        &self,
+        name: QualName,
+        attributes: Vec<Attribute>,
+        is_integration_point: bool,
+    ) -> Rc<Node> {
+        let node = Rc::new(Node {
+            name,
+            attributes,
+            is_integration_point,
+            parent: RefCell::default(),
+        });
         self.nodes.borrow_mut().push(Rc::clone(&node));
         node
     }
@@ -152,11 +196,16 @@ impl Tree {
         let mut said = Said::default();
         for node in self.nodes.borrow().iter() {
             let value = |ns: &str, local: &str| {
-                let is_it = |known: &&Attribute| *known.name.ns == *ns && *known.name.local == *local;
-                node.attributes.iter().find(is_it).map(|attribute| attribute.value.to_string())
+                let is_it =
+                    |known: &&Attribute| *known.name.ns == *ns && *known.name.local == *local;
+                node.attributes
+                    .iter()
+                    .find(is_it)
+                    .map(|attribute| attribute.value.to_string())
             };
             let is_html = node.name.ns == ns!(html);
-            let href = value("", "href").or_else(|| value(&ns!(xlink), "href").filter(|_| !is_html));
+            let href =
+                value("", "href").or_else(|| value(&ns!(xlink), "href").filter(|_| !is_html));
             match (&*node.name.local, href) {
                 // An element that is opened again is another with the same attributes.
                 ("a", Some(href)) if !said.links.contains(&href) => said.links.push(href),
@@ -173,12 +222,18 @@ impl Tree {
 impl Node {
     /// Returns whether it is one of HTML that should be one of SVG or MathML.
     fn is_misplaced(&self) -> bool {
-        let is_font = *self.name.local == *"font" && self.attributes.iter().any(|one| *one.name.local == *"lang");
+        let is_font = *self.name.local == *"font"
+            && self.attributes.iter().any(|one| *one.name.local == *"lang");
         self.name.ns == ns!(html) && (is_font || FOREIGN.contains(&&*self.name.local))
     }
 
     fn is_of_document(&self) -> bool {
-        self.parent.borrow().as_ref().map_or(*self.name.local == *"#document", |parent| parent.is_of_document())
+        self.parent
+            .borrow()
+            .as_ref()
+            .map_or(*self.name.local == *"#document", |parent| {
+                parent.is_of_document()
+            })
     }
 }
 
@@ -204,8 +259,17 @@ impl TreeSink for Tree {
         target.name.expanded()
     }
 
-    fn create_element(&self, name: QualName, attributes: Vec<Attribute>, flags: ElementFlags) -> Rc<Node> {
-        self.add(name, attributes, flags.mathml_annotation_xml_integration_point)
+    fn create_element(
+        &self,
+        name: QualName,
+        attributes: Vec<Attribute>,
+        flags: ElementFlags,
+    ) -> Rc<Node> {
+        self.add(
+            name,
+            attributes,
+            flags.mathml_annotation_xml_integration_point,
+        )
     }
 
     fn create_comment(&self, _text: StrTendril) -> Rc<Node> {
@@ -222,12 +286,23 @@ impl TreeSink for Tree {
         }
     }
 
-    fn append_based_on_parent_node(&self, element: &Rc<Node>, previous: &Rc<Node>, child: NodeOrText<Rc<Node>>) {
+    fn append_based_on_parent_node(
+        &self,
+        element: &Rc<Node>,
+        previous: &Rc<Node>,
+        child: NodeOrText<Rc<Node>>,
+    ) {
         let parent = element.parent.borrow().clone();
         self.append(parent.as_ref().unwrap_or(previous), child);
     }
 
-    fn append_doctype_to_document(&self, _name: StrTendril, _public: StrTendril, _system: StrTendril) {}
+    fn append_doctype_to_document(
+        &self,
+        _name: StrTendril,
+        _public: StrTendril,
+        _system: StrTendril,
+    ) {
+    }
 
     fn get_template_contents(&self, _target: &Rc<Node>) -> Rc<Node> {
         self.add(plain("#contents"), Vec::new(), false)

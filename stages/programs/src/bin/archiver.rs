@@ -24,7 +24,8 @@ const BATCH: usize = 64;
 
 const STAGE: Stage = Stage {
     name: "archiver",
-    about: "Archiver: keeps what was fetched in WARC files with an index, and a line for every outcome",
+    about: "Archiver: keeps what was fetched in WARC files with an index, and a line for every \
+            outcome",
     sources: sources(StageName::Archiver),
     edges: &[],
     is_required: true,
@@ -37,8 +38,12 @@ const STAGE: Stage = Stage {
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let pipeline = &context.pipeline;
     // Goes with the crawl's state, while the archive stays.
-    let marker = pipeline.instance_dir(STAGE.name, context.instance).join("begun");
-    let log_begun = std::fs::read_to_string(&marker).ok().and_then(|bytes| bytes.parse().ok());
+    let marker = pipeline
+        .instance_dir(STAGE.name, context.instance)
+        .join("begun");
+    let log_begun = std::fs::read_to_string(&marker)
+        .ok()
+        .and_then(|bytes| bytes.parse().ok());
     let settings = FolderSettings {
         dir: pipeline.archive_dir(),
         crawl: pipeline.crawl.clone(),
@@ -54,7 +59,9 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
         whole_file::replace(&marker, folder.log_bytes().to_string().as_bytes())
             .with_context(|| format!("cannot write {}", marker.display()))?;
     }
-    let origin_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
+    let origin_ms = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |elapsed| elapsed.as_millis() as u64);
     let log = (folder.log_path(), log_begun.unwrap_or(folder.log_bytes()));
     let core = Archiver::new(Settings::new(pipeline, log, origin_ms), found);
     Ok(assemble(core, FolderShell(Arc::new(Mutex::new(folder)))))
@@ -62,11 +69,18 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
 
 /// What every file says of itself.
 fn about(pipeline: &Pipeline) -> Vec<(String, String)> {
-    let robots = if pipeline.politeness.respect_robots { "obey" } else { "ignore" };
+    let robots = if pipeline.politeness.respect_robots {
+        "obey"
+    } else {
+        "ignore"
+    };
     [
         ("software", concat!("rhumb/", env!("CARGO_PKG_VERSION"))),
         ("format", "WARC File Format 1.1"),
-        ("conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
+        (
+            "conformsTo",
+            "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+        ),
         ("isPartOf", &pipeline.crawl),
         ("http-header-user-agent", &pipeline.user_agent()),
         ("robots", robots),
@@ -93,7 +107,9 @@ impl Shell<Archiver> for FolderShell {
 }
 
 fn noted<T>(result: anyhow::Result<T>) -> Option<T> {
-    result.inspect_err(|error| tracing::error!("{error:#}: is the disk full?")).ok()
+    result
+        .inspect_err(|error| tracing::error!("{error:#}: is the disk full?"))
+        .ok()
 }
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
 //! Dedup: seen before?
 //!
-//! In:  found URLs by partition (host-splitter), questions about bodies (parser).
-//! Out: those URLs that are new, numbered (resolver); answers: which page had each body first (parser).
+//! In: found URLs by partition (host-splitter), questions about bodies (parser). Out: those URLs
+//! that are new, numbered (resolver); answers: which page had each body first (parser).
 
 use dedup::dedup::{Dedup, Settings, TABLES};
 use dedup::meta::last_serial;
@@ -44,9 +44,17 @@ fn state(pipeline: &Pipeline) -> State {
 }
 
 fn seen(context: &Context) -> anyhow::Result<MovingKeys> {
-    let folder = context.pipeline.instance_dir("dedup", context.instance).join("seen");
+    let folder = context
+        .pipeline
+        .instance_dir("dedup", context.instance)
+        .join("seen");
     let store = context.store()?;
-    Ok(MovingKeys::open(&(&context.pipeline).into(), store.as_ref(), folder, &context.partitions)?)
+    Ok(MovingKeys::open(
+        &(&context.pipeline).into(),
+        store.as_ref(),
+        folder,
+        &context.partitions,
+    )?)
 }
 
 fn beside(context: &Context) -> anyhow::Result<Box<dyn Beside>> {
@@ -56,10 +64,20 @@ fn beside(context: &Context) -> anyhow::Result<Box<dyn Beside>> {
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let generation = context.identity.generation();
     let directory = context.owners_of(StageName::Dedup).directory();
-    let settings = Settings { generation, directory, ..Settings::from(&context.pipeline) };
+    let settings = Settings {
+        generation,
+        directory,
+        ..Settings::from(&context.pipeline)
+    };
     let cache = open_url_cache("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
     let seen = context.take_beside().map_or_else(|| seen(context), Ok)?;
-    let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, seen)?;
+    let core = Dedup::open(
+        &settings,
+        cache,
+        &context.partitions,
+        context.store()?,
+        seen,
+    )?;
     Ok(assemble(core, NoShell))
 }
 

@@ -24,7 +24,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const STAGE: Stage = Stage {
     name: "fetcher",
-    about: "Fetcher: carries out connection jobs, each one server, one connection and a list of its URLs",
+    about: "Fetcher: carries out connection jobs, each one server, one connection and a list of \
+            its URLs",
     sources: sources(StageName::Fetcher),
     edges: &[],
     is_required: true,
@@ -42,14 +43,22 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
         tracing::warn!(
             connections,
             room,
-            "fewer connections than stages.fetcher.connections: the limit of open files (ulimit -n) has no room for more"
+            "fewer connections than stages.fetcher.connections: the limit of open files (ulimit \
+             -n) has no room for more"
         );
     }
     let schedulers = context.owners_of(StageName::Scheduler).instances();
-    let settings = Settings { schedulers, ..Settings::new(pipeline, context.instance, context.life) };
+    let settings = Settings {
+        schedulers,
+        ..Settings::new(pipeline, context.instance, context.life)
+    };
     let reach = settings.reach.clone().of_this_machine();
-    let core =
-        Fetcher::new(Settings { connections: room.clamp(1, connections), reach, past: context.past, ..settings });
+    let core = Fetcher::new(Settings {
+        connections: room.clamp(1, connections),
+        reach,
+        past: context.past,
+        ..settings
+    });
     let bus = context.bus.clone();
     let ask: SendAsk = Arc::new(move |scheduler: u16, ask: Ask| {
         let bus = bus.clone();
@@ -59,8 +68,13 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     Ok(match pipeline.replayed() {
         None => assemble(core, HttpShell(Http::new(settings, ask)?)),
         Some(archive) => {
-            let index = pipeline.instance_dir(STAGE.name, context.instance).join("archive");
-            assemble(core, ReplayShell(Replay::new(archive.to_owned(), index, settings, ask)?))
+            let index = pipeline
+                .instance_dir(STAGE.name, context.instance)
+                .join("archive");
+            assemble(
+                core,
+                ReplayShell(Replay::new(archive.to_owned(), index, settings, ask)?),
+            )
         }
     })
 }
@@ -93,10 +107,14 @@ impl Shell<Fetcher> for HttpShell {
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
 async fn send_ask(bus: &Bus, scheduler: u16, ask: &Ask) -> Asked {
-    let subject = bus.subjects.of(Edge::FetchAsks, &Token::Instance(scheduler.to_string()));
+    let subject = bus
+        .subjects
+        .of(Edge::FetchAsks, &Token::Instance(scheduler.to_string()));
     match tokio::time::timeout(REPLY_TIMEOUT, bus.client.request(subject, encode(ask))).await {
         Ok(Ok(reply)) => decode(&reply.payload).map_or(Asked::NoAnswer, Asked::Reply),
-        Ok(Err(error)) if error.kind() == async_nats::RequestErrorKind::NoResponders => Asked::NoScheduler,
+        Ok(Err(error)) if error.kind() == async_nats::RequestErrorKind::NoResponders => {
+            Asked::NoScheduler
+        }
         Ok(Err(_)) | Err(_) => Asked::NoAnswer,
     }
 }

@@ -1,8 +1,8 @@
 //! Parser: which links?
 //!
-//! In:  responses as the servers sent them (fetcher).
-//! Out: their links and redirect targets (host-splitter), questions about their bodies (dedup), what documents say of
-//! themselves (archiver).
+//! In: responses as the servers sent them (fetcher). Out: their links and redirect targets
+//! (host-splitter), questions about their bodies (dedup), what documents say of themselves
+//! (archiver).
 
 use futures::future::BoxFuture;
 use parser::content::{Answer, Ask};
@@ -32,8 +32,14 @@ const STAGE: Stage = Stage {
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let dedups = context.owners_of(StageName::Dedup);
-    let settings = Settings { dedups, ..Settings::from(&context.pipeline) };
-    Ok(assemble(Parser::new(settings), AskShell(context.bus.clone())))
+    let settings = Settings {
+        dedups,
+        ..Settings::from(&context.pipeline)
+    };
+    Ok(assemble(
+        Parser::new(settings),
+        AskShell(context.bus.clone()),
+    ))
 }
 
 /// How long dedup may take to say whether bodies were met before.
@@ -45,10 +51,15 @@ impl Shell<Parser> for AskShell {
     fn perform(&mut self, Ask { dedup, ask }: Ask) -> BoxFuture<'static, Answer> {
         let bus = self.0.clone();
         Box::pin(async move {
-            let subject = bus.subjects.of(Edge::ContentAsks, &Token::Instance(dedup.to_string()));
+            let subject = bus
+                .subjects
+                .of(Edge::ContentAsks, &Token::Instance(dedup.to_string()));
             let request = bus.client.request(subject, encode(&ask));
             let reply = tokio::time::timeout(REPLY_TIMEOUT, request).await;
-            let reply = reply.ok().and_then(Result::ok).and_then(|reply| decode(&reply.payload).ok());
+            let reply = reply
+                .ok()
+                .and_then(Result::ok)
+                .and_then(|reply| decode(&reply.payload).ok());
             Answer { dedup, reply }
         })
     }

@@ -36,11 +36,17 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let file = SnapshotFile::new(&context.pipeline.instance_dir(STAGE.name, context.instance));
     let settings = Settings::from(&context.pipeline);
     let reach = settings.reach.clone().of_this_machine();
-    let mut core = Resolver::new(Settings { reach, past: context.past, ..settings });
+    let mut core = Resolver::new(Settings {
+        reach,
+        past: context.past,
+        ..settings
+    });
     if let Some((snapshot, age)) = file.read() {
         match core.restore(&snapshot, age, context.now) {
             Ok(names) => tracing::info!(names, "begins with the names of an earlier life"),
-            Err(_) => tracing::warn!("begins without names: the snapshot of an earlier life is damaged"),
+            Err(_) => {
+                tracing::warn!("begins without names: the snapshot of an earlier life is damaged")
+            }
         }
     }
     Ok(assemble(core, DnsShell { queries, file }))

@@ -1,10 +1,10 @@
 //! The cache as bytes, so that the next life of a process begins with what this one knew.
 //!
-//! In: a cache; bytes. Out: bytes; the names in them with what is left of their lifetimes: no point of time is
-//! written, because clocks of two lives have nothing in common.
+//! In: a cache; bytes. Out: bytes; the names in them with what is left of their lifetimes: no point
+//! of time is written, because clocks of two lives have nothing in common.
 //!
-//! An entry: lifetime and what is left of it in microseconds, kind, lengths of name and addresses, then those.
-//! Failures are left out: the next life may have better luck.
+//! An entry: lifetime and what is left of it in microseconds, kind, lengths of name and addresses,
+//! then those. Failures are left out: the next life may have better luck.
 
 use super::{ADDRESSES_MAX, Kind, NameCache};
 use rhumb_url::time::Timestamp;
@@ -39,7 +39,9 @@ impl NameCache {
     pub fn snapshot(&self, now: Timestamp) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.text_bytes + self.slots.len() * HEAD_BYTES);
         for slot in self.slots.iter().filter(|slot| slot.expires_at > now) {
-            let Some(kind) = number(slot.kind) else { continue };
+            let Some(kind) = number(slot.kind) else {
+                continue;
+            };
             let six = (slot.bytes.len() - slot.name().len() - 4 * usize::from(slot.four)) / 16;
             out.extend_from_slice(&slot.lifetime_micros.to_le_bytes());
             out.extend_from_slice(&(slot.expires_at.since(now).as_micros() as u64).to_le_bytes());
@@ -56,7 +58,10 @@ impl NameCache {
             return;
         }
         let resolution = match kept.kind {
-            Kind::Addresses => Resolution::Addresses { addresses: kept.addresses.clone(), ttl_s: 0 },
+            Kind::Addresses => Resolution::Addresses {
+                addresses: kept.addresses.clone(),
+                ttl_s: 0,
+            },
             Kind::NoAddress => Resolution::NoAddress,
             Kind::Private => Resolution::Private,
             Kind::Temporary => return,
@@ -86,18 +91,35 @@ fn read_entry(bytes: &[u8]) -> Option<(Kept, &[u8])> {
     let (name, bytes) = bytes.split_at_checked(name_bytes.into())?;
     let (fours, bytes) = bytes.split_at_checked(4 * usize::from(four))?;
     let (sixes, bytes) = bytes.split_at_checked(16 * usize::from(six))?;
-    let fours = fours.as_chunks::<4>().0.iter().map(|&octets| IpAddr::from(octets));
-    let addresses: Vec<IpAddr> =
-        fours.chain(sixes.as_chunks::<16>().0.iter().map(|&octets| IpAddr::from(octets))).collect();
+    let fours = fours
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|&octets| IpAddr::from(octets));
+    let addresses: Vec<IpAddr> = fours
+        .chain(
+            sixes
+                .as_chunks::<16>()
+                .0
+                .iter()
+                .map(|&octets| IpAddr::from(octets)),
+        )
+        .collect();
     let kept = Kept {
         name: std::str::from_utf8(name).ok()?.to_owned(),
-        kind: [Kind::Addresses, Kind::NoAddress, Kind::Private].into_iter().find(|&k| number(k) == Some(kind))?,
+        kind: [Kind::Addresses, Kind::NoAddress, Kind::Private]
+            .into_iter()
+            .find(|&k| number(k) == Some(kind))?,
         addresses,
         lifetime: Duration::from_micros(u64::from_le_bytes(*lifetime)),
         left: Duration::from_micros(u64::from_le_bytes(*left)),
     };
     let has_addresses = !kept.addresses.is_empty() && kept.addresses.len() <= ADDRESSES_MAX;
-    let fits = if kept.kind == Kind::Addresses { has_addresses } else { kept.addresses.is_empty() };
+    let fits = if kept.kind == Kind::Addresses {
+        has_addresses
+    } else {
+        kept.addresses.is_empty()
+    };
     (fits && kept.left <= kept.lifetime).then_some((kept, bytes))
 }
 

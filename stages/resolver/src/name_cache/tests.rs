@@ -8,13 +8,19 @@ const BYTES_PER_NAME_MAX: usize = 200;
 
 /// One address, told from others by its number.
 fn address(number: u32) -> Resolution {
-    Resolution::Addresses { addresses: vec![IpAddr::from((0x0800_0000 | number).to_be_bytes())], ttl_s: 0 }
+    Resolution::Addresses {
+        addresses: vec![IpAddr::from((0x0800_0000 | number).to_be_bytes())],
+        ttl_s: 0,
+    }
 }
 
 /// Returns the resolution as it comes out with `seconds` left.
 fn with_ttl(resolution: &Resolution, seconds: u32) -> Resolution {
     match resolution.clone() {
-        Resolution::Addresses { addresses, .. } => Resolution::Addresses { addresses, ttl_s: seconds },
+        Resolution::Addresses { addresses, .. } => Resolution::Addresses {
+            addresses,
+            ttl_s: seconds,
+        },
         other => other,
     }
 }
@@ -32,7 +38,10 @@ fn an_entry_holds_until_it_expires() {
     let mut cache = NameCache::new(2);
     cache.insert("a", &address(1), LIFETIME, Timestamp::ZERO);
     let just_before = Timestamp::ZERO + (LIFETIME - Duration::from_micros(1));
-    assert_eq!(get(&mut cache, "a", just_before), Some(with_ttl(&address(1), 1)));
+    assert_eq!(
+        get(&mut cache, "a", just_before),
+        Some(with_ttl(&address(1), 1))
+    );
     assert_eq!(get(&mut cache, "a", at(10)), None);
     assert_eq!(get(&mut cache, "b", Timestamp::ZERO), None);
 }
@@ -44,7 +53,11 @@ fn a_later_finding_replaces_the_earlier() {
     cache.insert("a", &Resolution::NoAddress, LIFETIME * 2, at(10));
     let known = cache.get("a", at(13)).unwrap();
     assert_eq!((known.kind(), known.age(at(13)), known.left(at(13))), {
-        (Kind::NoAddress, Duration::from_secs(3), Duration::from_secs(17))
+        (
+            Kind::NoAddress,
+            Duration::from_secs(3),
+            Duration::from_secs(17),
+        )
     });
     assert_eq!((cache.len(), cache.due_at()), (1, None));
 }
@@ -68,23 +81,51 @@ fn what_is_in_use_stays_and_what_expired_goes_first() {
 #[test]
 fn addresses_of_both_versions_come_back_up_to_a_number() {
     let mut cache = NameCache::new(2);
-    let addresses = |text: &[&str]| text.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<IpAddr>>();
-    let mixed = Resolution::Addresses { addresses: addresses(&["2600::1", "8.8.8.8", "2600::2", "8.8.4.4"]), ttl_s: 9 };
+    let addresses = |text: &[&str]| {
+        text.iter()
+            .map(|ip| ip.parse().unwrap())
+            .collect::<Vec<IpAddr>>()
+    };
+    let mixed = Resolution::Addresses {
+        addresses: addresses(&["2600::1", "8.8.8.8", "2600::2", "8.8.4.4"]),
+        ttl_s: 9,
+    };
     cache.insert("a", &mixed, LIFETIME, Timestamp::ZERO);
-    let known: Vec<IpAddr> = cache.get("a", Timestamp::ZERO).unwrap().addresses().collect();
-    assert_eq!(known, addresses(&["8.8.8.8", "8.8.4.4", "2600::1", "2600::2"]));
-    let many = Resolution::Addresses { addresses: vec!["2600::1".parse().unwrap(); 4_000], ttl_s: 9 };
+    let known: Vec<IpAddr> = cache
+        .get("a", Timestamp::ZERO)
+        .unwrap()
+        .addresses()
+        .collect();
+    assert_eq!(
+        known,
+        addresses(&["8.8.8.8", "8.8.4.4", "2600::1", "2600::2"])
+    );
+    let many = Resolution::Addresses {
+        addresses: vec!["2600::1".parse().unwrap(); 4_000],
+        ttl_s: 9,
+    };
     cache.insert("b", &many, LIFETIME, Timestamp::ZERO);
-    assert_eq!(cache.get("b", Timestamp::ZERO).unwrap().addresses().count(), ADDRESSES_MAX);
+    assert_eq!(
+        cache.get("b", Timestamp::ZERO).unwrap().addresses().count(),
+        ADDRESSES_MAX
+    );
 }
 
 #[test]
 fn a_name_that_is_none_is_not_remembered() {
     let mut cache = NameCache::new(2);
-    for (bytes, expected) in [(0, 1), (NAME_BYTES_MAX, 2), (NAME_BYTES_MAX + 1, 2), (70_000, 2)] {
+    for (bytes, expected) in [
+        (0, 1),
+        (NAME_BYTES_MAX, 2),
+        (NAME_BYTES_MAX + 1, 2),
+        (70_000, 2),
+    ] {
         let name = "x".repeat(bytes);
         cache.insert(&name, &address(1), LIFETIME, Timestamp::ZERO);
-        assert_eq!((cache.get(&name, Timestamp::ZERO).is_some(), cache.len()), (bytes <= NAME_BYTES_MAX, expected));
+        assert_eq!(
+            (cache.get(&name, Timestamp::ZERO).is_some(), cache.len()),
+            (bytes <= NAME_BYTES_MAX, expected)
+        );
     }
 }
 
@@ -111,55 +152,106 @@ fn what_is_in_use_is_due_once_shortly_before_it_expires() {
     cache.insert("used", &address(1), LIFETIME * 10, Timestamp::ZERO);
     cache.insert("late", &address(1), LIFETIME * 10, Timestamp::ZERO);
     cache.insert("none", &Resolution::NoAddress, LIFETIME, Timestamp::ZERO);
-    assert!(cache.get("used", Timestamp::ZERO).is_some() && cache.get("none", Timestamp::ZERO).is_some());
-    assert_eq!((cache.due_at(), cache.take_due(at(89))), (Some(at(90)), None));
-    assert_eq!((cache.take_due(at(90)), cache.take_due(at(90))), (Some("used".to_owned()), None));
-    assert_eq!(cache.due_at(), Some(at(95)), "another look at what was not used yet");
+    assert!(
+        cache.get("used", Timestamp::ZERO).is_some()
+            && cache.get("none", Timestamp::ZERO).is_some()
+    );
+    assert_eq!(
+        (cache.due_at(), cache.take_due(at(89))),
+        (Some(at(90)), None)
+    );
+    assert_eq!(
+        (cache.take_due(at(90)), cache.take_due(at(90))),
+        (Some("used".to_owned()), None)
+    );
+    assert_eq!(
+        cache.due_at(),
+        Some(at(95)),
+        "another look at what was not used yet"
+    );
     assert!(cache.peek("late", at(94)).is_some() && cache.get("late", at(94)).is_some());
-    assert_eq!((cache.take_due(at(95)), cache.due_at()), (Some("late".to_owned()), None));
+    assert_eq!(
+        (cache.take_due(at(95)), cache.due_at()),
+        (Some("late".to_owned()), None)
+    );
     cache.insert("late", &address(2), LIFETIME, at(96));
-    assert_eq!((cache.due_at(), cache.take_due(at(107)), cache.due_at()), (Some(at(105)), None, None));
+    assert_eq!(
+        (cache.due_at(), cache.take_due(at(107)), cache.due_at()),
+        (Some(at(105)), None, None)
+    );
 }
 
-/// Goal: the bytes of a name stay within what is allowed, counted from what a slot and its share of the indices take
-/// and from what was asked of the heap. Method: 50,000 names of 24 letters with two addresses of each version.
+/// Goal: the bytes of a name stay within what is allowed, counted from what a slot and its share of
+/// the indices take and from what was asked of the heap. Method: 50,000 names of 24 letters with
+/// two addresses of each version.
 #[test]
 fn a_name_takes_few_bytes() {
     let names = 50_000;
     let mut cache = NameCache::new(names);
     let resolution = Resolution::Addresses {
-        addresses: ["8.8.8.8", "8.8.4.4", "2600::1", "2600::2"].map(|ip| ip.parse().unwrap()).to_vec(),
+        addresses: ["8.8.8.8", "8.8.4.4", "2600::1", "2600::2"]
+            .map(|ip| ip.parse().unwrap())
+            .to_vec(),
         ttl_s: 0,
     };
     for number in 0..names {
-        cache.insert(&format!("www.name-{number:010}.test"), &resolution, LIFETIME, Timestamp::ZERO);
+        cache.insert(
+            &format!("www.name-{number:010}.test"),
+            &resolution,
+            LIFETIME,
+            Timestamp::ZERO,
+        );
     }
     assert_eq!((cache.len(), cache.due.len()), (names, names));
     let heap: usize = cache.slots.iter().map(|slot| slot.bytes.len()).sum();
     assert_eq!((heap, cache.text_bytes), (64 * names, heap));
     assert_eq!(cache.slots.capacity(), names);
     let each = cache.bytes() / names;
-    println!("{each} bytes a name, {} of them its slot", size_of::<Slot>());
+    println!(
+        "{each} bytes a name, {} of them its slot",
+        size_of::<Slot>()
+    );
     assert!(each <= BYTES_PER_NAME_MAX, "{each}");
     for number in 0..names {
-        cache.insert(&format!("other-{number}.test"), &Resolution::NoAddress, LIFETIME, Timestamp::ZERO);
+        cache.insert(
+            &format!("other-{number}.test"),
+            &Resolution::NoAddress,
+            LIFETIME,
+            Timestamp::ZERO,
+        );
     }
     assert!(cache.due.is_empty(), "what went is not due");
-    assert_eq!(cache.text_bytes, cache.slots.iter().map(|slot| slot.bytes.len()).sum::<usize>());
+    assert_eq!(
+        cache.text_bytes,
+        cache
+            .slots
+            .iter()
+            .map(|slot| slot.bytes.len())
+            .sum::<usize>()
+    );
 }
 
-/// Prints how many hits a second of CPU time makes, of names in no order; with optimisation the aim is 3 million.
+/// Prints how many hits a second of CPU time makes, of names in no order; with optimisation the aim
+/// is 3 million.
 #[test]
 #[ignore = "a measurement, for release builds"]
 fn hits_a_second() {
-    let names: Vec<String> = (0..50_000).map(|number| format!("www.name-{number:010}.test")).collect();
+    let names: Vec<String> = (0..50_000)
+        .map(|number| format!("www.name-{number:010}.test"))
+        .collect();
     let mut cache = NameCache::new(names.len());
     for (number, name) in (0..).zip(&names) {
         cache.insert(name, &address(number), LIFETIME, Timestamp::ZERO);
     }
-    let cpu_s = || rhumb_telemetry::process::usage(std::process::id()).unwrap().0;
+    let cpu_s = || {
+        rhumb_telemetry::process::usage(std::process::id())
+            .unwrap()
+            .0
+    };
     let begun_s = cpu_s();
-    let (mut lookups, mut at, mut sum) = (0u64, 0, 0u64);
+    let mut lookups = 0u64;
+    let mut at = 0;
+    let mut sum = 0u64;
     while lookups < 10_000_000 {
         at = (at + 7_919) % names.len();
         let known = cache.get(&names[at], Timestamp::ZERO).unwrap();
@@ -167,13 +259,20 @@ fn hits_a_second() {
         lookups += 1;
     }
     assert_eq!(sum, lookups);
-    println!("{:.1} million hits a second", lookups as f64 / (cpu_s() - begun_s) / 1e6);
+    println!(
+        "{:.1} million hits a second",
+        lookups as f64 / (cpu_s() - begun_s) / 1e6
+    );
 }
 
 fn resolutions() -> impl Strategy<Value = Resolution> {
     prop_oneof![
-        proptest::collection::vec(any::<IpAddr>(), 1..20)
-            .prop_map(|addresses| Resolution::Addresses { addresses, ttl_s: 0 }),
+        proptest::collection::vec(any::<IpAddr>(), 1..20).prop_map(|addresses| {
+            Resolution::Addresses {
+                addresses,
+                ttl_s: 0,
+            }
+        }),
         Just(Resolution::NoAddress),
         Just(Resolution::Private),
         Just(Resolution::Temporary),
@@ -186,15 +285,19 @@ fn sorted(resolution: &Resolution) -> Resolution {
         Resolution::Addresses { mut addresses, .. } => {
             addresses.truncate(ADDRESSES_MAX);
             addresses.sort_by_key(IpAddr::is_ipv6);
-            Resolution::Addresses { addresses, ttl_s: 0 }
+            Resolution::Addresses {
+                addresses,
+                ttl_s: 0,
+            }
         }
         other => other,
     }
 }
 
 proptest! {
-    /// Method: against a map without bounds; what the cache gives is what the map has, what is due was used since it
-    /// was found out and is about to expire, and it never grows beyond its capacity.
+    /// Method: against a map without bounds; what the cache gives is what the map has, what is due
+    /// was used since it was found out and is about to expire, and it never grows beyond its
+    /// capacity.
     #[test]
     fn it_gives_only_what_was_put_in_last(
         steps in proptest::collection::vec((0u8..12, 0u8..4, resolutions(), 0u64..6, 1u64..100), 0..200),
@@ -246,15 +349,18 @@ proptest! {
         }
     }
 
-    /// Method: a cache, its snapshot, and another cache with a clock of its own that is made from it: what holds for
-    /// longer than the time between them is there, with so much less left, and nothing else is but failures.
+    /// Method: a cache, its snapshot, and another cache with a clock of its own that is made from
+    /// it: what holds for longer than the time between them is there, with so much less left, and
+    /// nothing else is but failures.
     #[test]
     fn a_snapshot_brings_back_what_still_holds(
         names in proptest::collection::vec(("[a-z0-9_.é-]{0,40}", resolutions(), 1u64..100), 0..40),
         taken_s in 0u64..120, elapsed_s in 0u64..60, opened_s in 0u64..1_000,
     ) {
         let mut cache = NameCache::new(100);
-        let (taken, opened, elapsed) = (at(taken_s), at(opened_s), Duration::from_secs(elapsed_s));
+        let taken = at(taken_s);
+        let opened = at(opened_s);
+        let elapsed = Duration::from_secs(elapsed_s);
         for (name, resolution, lifetime_s) in &names {
             cache.insert(name, resolution, Duration::from_secs(*lifetime_s), Timestamp::ZERO);
         }
@@ -270,8 +376,8 @@ proptest! {
         }
     }
 
-    /// Method: random bytes, and snapshots with a byte changed or cut short: they are read or refused, and what is
-    /// read can be restored.
+    /// Method: random bytes, and snapshots with a byte changed or cut short: they are read or
+    /// refused, and what is read can be restored.
     #[test]
     fn damaged_snapshots_do_no_harm(
         names in proptest::collection::vec(("[a-z.]{0,20}", resolutions()), 0..8),

@@ -25,14 +25,22 @@ fn settings() -> Settings {
 }
 
 fn origin(page: &str) -> Origin {
-    Origin { page: page.into(), topic: "t".into(), depth: 1, ..Origin::default() }
+    Origin {
+        page: page.into(),
+        topic: "t".into(),
+        depth: 1,
+        ..Origin::default()
+    }
 }
 
 /// New URLs, each with a page of its own.
 fn new(first_serial: u64, urls: &[&str]) -> Input {
     Input::New(NewUrls {
         partition: 7,
-        origins: urls.iter().map(|url| origin(&format!("from {url}"))).collect(),
+        origins: urls
+            .iter()
+            .map(|url| origin(&format!("from {url}")))
+            .collect(),
         urls: urls.iter().collect(),
         origin_of: (0..urls.len() as u32).collect(),
         first_serial,
@@ -40,7 +48,11 @@ fn new(first_serial: u64, urls: &[&str]) -> Input {
 }
 
 fn refresh(number: u64, servers: &[&str]) -> Input {
-    Input::Refresh(DnsRefresh { partition: 7, servers: servers.iter().map(|s| (*s).to_owned()).collect(), number })
+    Input::Refresh(DnsRefresh {
+        partition: 7,
+        servers: servers.iter().map(|s| (*s).to_owned()).collect(),
+        number,
+    })
 }
 
 fn at(seconds: u64) -> Timestamp {
@@ -48,7 +60,10 @@ fn at(seconds: u64) -> Timestamp {
 }
 
 fn some(address: &str, ttl_s: u32) -> Found {
-    Found::Addresses { addresses: vec![address.parse().unwrap()], ttl_s }
+    Found::Addresses {
+        addresses: vec![address.parse().unwrap()],
+        ttl_s,
+    }
 }
 
 fn none() -> Found {
@@ -56,7 +71,10 @@ fn none() -> Found {
 }
 
 fn resolved(address: &str, ttl_s: u32) -> Resolution {
-    Resolution::Addresses { addresses: vec![address.parse().unwrap()], ttl_s }
+    Resolution::Addresses {
+        addresses: vec![address.parse().unwrap()],
+        ttl_s,
+    }
 }
 
 struct Harness {
@@ -97,16 +115,25 @@ impl Harness {
 
     fn input(&mut self, input: Input) -> Ticket {
         self.tickets += 1;
-        self.step(Event::Message { ticket: Ticket(self.tickets), input });
+        self.step(Event::Message {
+            ticket: Ticket(self.tickets),
+            input,
+        });
         Ticket(self.tickets)
     }
 
     fn answer(&mut self, name: &str, found: Found) {
-        self.step(Event::Answer(Answer::Found { name: name.into(), found }));
+        self.step(Event::Answer(Answer::Found {
+            name: name.into(),
+            found,
+        }));
     }
 
     fn take(&mut self) -> Vec<ReadyUrls> {
-        std::mem::take(&mut self.publishes).iter().map(|publish| decode(&publish.payload).unwrap()).collect()
+        std::mem::take(&mut self.publishes)
+            .iter()
+            .map(|publish| decode(&publish.payload).unwrap())
+            .collect()
     }
 
     /// What was said last of the first server of the message.
@@ -122,7 +149,12 @@ impl Harness {
     }
 
     fn count(&self, name: &str) -> u64 {
-        self.core.counts().into_iter().find(|(known, _)| *known == name).unwrap().1
+        self.core
+            .counts()
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .unwrap()
+            .1
     }
 }
 
@@ -133,7 +165,11 @@ fn rows(message: &ReadyUrls) -> Vec<Row> {
     assert_eq!(message.urls.len(), message.server_of.len());
     assert_eq!(message.urls.len(), message.origin_of.len());
     assert_eq!(message.urls.len(), message.serials.len());
-    let servers: HashSet<_> = message.servers.iter().map(|server| &server.server).collect();
+    let servers: HashSet<_> = message
+        .servers
+        .iter()
+        .map(|server| &server.server)
+        .collect();
     assert_eq!(servers.len(), message.servers.len(), "each server once");
     message
         .urls
@@ -142,25 +178,52 @@ fn rows(message: &ReadyUrls) -> Vec<Row> {
         .map(|(at, url)| {
             let server = &message.servers[message.server_of[at] as usize];
             let page = &message.origins[message.origin_of[at] as usize].page;
-            (url.into(), server.server.clone(), server.resolution.clone(), page.clone(), message.serials[at])
+            (
+                url.into(),
+                server.server.clone(),
+                server.resolution.clone(),
+                page.clone(),
+                message.serials[at],
+            )
         })
         .collect()
 }
 
 fn row(url: &str, server: &str, resolution: impl Into<Option<Resolution>>, serial: u64) -> Row {
-    (url.into(), server.into(), resolution.into(), format!("from {url}"), serial)
+    (
+        url.into(),
+        server.into(),
+        resolution.into(),
+        format!("from {url}"),
+        serial,
+    )
 }
 
 /// The servers of a message, with what is known of them.
 fn servers(message: &ReadyUrls) -> Vec<(&str, Option<Resolution>)> {
-    message.servers.iter().map(|found| (found.server.as_str(), found.resolution.clone())).collect()
+    message
+        .servers
+        .iter()
+        .map(|found| (found.server.as_str(), found.resolution.clone()))
+        .collect()
 }
 
 #[test]
 fn urls_leave_at_once_and_their_addresses_follow() {
     let mut t = Harness::new(settings());
-    let first = t.input(new(10, &["http://a.test/1", "https://a.test:8443/2", "http://b.test/", "http://a.test/3"]));
-    assert_eq!((t.publishes[0].causes.clone(), t.publishes[0].token.clone()), (vec![first], Token::Partition(7)));
+    let first = t.input(new(
+        10,
+        &[
+            "http://a.test/1",
+            "https://a.test:8443/2",
+            "http://b.test/",
+            "http://a.test/3",
+        ],
+    ));
+    assert_eq!(
+        (t.publishes[0].causes.clone(), t.publishes[0].token.clone()),
+        (vec![first], Token::Partition(7))
+    );
     assert_eq!(t.finished, [first]);
     assert_eq!(
         rows(&t.take()[0]),
@@ -172,16 +235,37 @@ fn urls_leave_at_once_and_their_addresses_follow() {
         ]
     );
     t.input(new(14, &["http://a.test/4"]));
-    assert_eq!(rows(&t.take()[0]), [row("http://a.test/4", "http://a.test", None, 14)]);
-    assert_eq!((t.asked.clone(), t.count("servers_waiting")), (vec!["a.test".into(), "b.test".into()], 3));
+    assert_eq!(
+        rows(&t.take()[0]),
+        [row("http://a.test/4", "http://a.test", None, 14)]
+    );
+    assert_eq!(
+        (t.asked.clone(), t.count("servers_waiting")),
+        (vec!["a.test".into(), "b.test".into()], 3)
+    );
     t.answer("a.test", some("8.8.8.1", 3600));
-    assert_eq!((t.publishes[0].causes.len(), t.publishes[0].token.clone()), (0, Token::Partition(7)));
+    assert_eq!(
+        (t.publishes[0].causes.len(), t.publishes[0].token.clone()),
+        (0, Token::Partition(7))
+    );
     let message = t.take().remove(0);
     let address = resolved("8.8.8.1", 3600);
-    assert_eq!(servers(&message), [("http://a.test", Some(address.clone())), ("https://a.test:8443", Some(address))]);
-    assert_eq!((message.urls.len(), message.partition, t.core.is_idle()), (0, 7, false));
+    assert_eq!(
+        servers(&message),
+        [
+            ("http://a.test", Some(address.clone())),
+            ("https://a.test:8443", Some(address))
+        ]
+    );
+    assert_eq!(
+        (message.urls.len(), message.partition, t.core.is_idle()),
+        (0, 7, false)
+    );
     t.answer("b.test", none());
-    assert_eq!(servers(&t.take()[0]), [("http://b.test", Some(Resolution::NoAddress))]);
+    assert_eq!(
+        servers(&t.take()[0]),
+        [("http://b.test", Some(Resolution::NoAddress))]
+    );
     assert_eq!((t.count("servers_waiting"), t.core.is_idle()), (0, true));
 }
 
@@ -193,10 +277,21 @@ fn what_is_known_goes_with_the_urls() {
     t.answer("b.test", some("8.8.8.2", 60));
     t.take();
     t.now = at(100);
-    t.input(new(3, &["http://a.test/x", "http://b.test/y", "http://a.test/z", "http://c.test/"]));
-    let [message] = &t.take()[..] else { panic!("one message") };
+    t.input(new(
+        3,
+        &[
+            "http://a.test/x",
+            "http://b.test/y",
+            "http://a.test/z",
+            "http://c.test/",
+        ],
+    ));
+    let [message] = &t.take()[..] else {
+        panic!("one message")
+    };
     // The least lifetime is the refresh setting.
-    let (a, b) = (resolved("8.8.8.1", 1700), resolved("8.8.8.2", 1700));
+    let a = resolved("8.8.8.1", 1700);
+    let b = resolved("8.8.8.2", 1700);
     assert_eq!(
         rows(message),
         [
@@ -206,18 +301,33 @@ fn what_is_known_goes_with_the_urls() {
             row("http://c.test/", "http://c.test", None, 6),
         ]
     );
-    assert_eq!((t.count("cache_hits_total"), t.count("cache_misses_total")), (2, 3));
+    assert_eq!(
+        (t.count("cache_hits_total"), t.count("cache_misses_total")),
+        (2, 3)
+    );
 }
 
 #[test]
 fn the_window_bounds_queries_and_names_queue_for_it() {
     let mut t = Harness::new(settings());
-    t.input(new(1, &["http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/"]));
+    t.input(new(
+        1,
+        &[
+            "http://a.test/",
+            "http://b.test/",
+            "http://c.test/",
+            "http://d.test/",
+        ],
+    ));
     assert_eq!(t.asked, ["a.test", "b.test"]);
     t.answer("b.test", none());
     assert_eq!(t.asked, ["a.test", "b.test", "c.test"]);
     t.answer("b.test", none());
-    assert_eq!(t.asked.len(), 3, "an answer that nobody waits for frees nothing");
+    assert_eq!(
+        t.asked.len(),
+        3,
+        "an answer that nobody waits for frees nothing"
+    );
     t.answer("a.test", none());
     assert_eq!(t.asked.len(), 4);
 }
@@ -227,13 +337,35 @@ fn each_kind_of_answer_is_remembered_for_its_time() {
     for (found, resolution, lifetime_s) in [
         (some("8.8.8.1", 1), resolved("8.8.8.1", 1800), 1800),
         (some("8.8.8.1", 7200), resolved("8.8.8.1", 7200), 7200),
-        (some("8.8.8.1", u32::MAX), resolved("8.8.8.1", 86_400), 86_400),
+        (
+            some("8.8.8.1", u32::MAX),
+            resolved("8.8.8.1", 86_400),
+            86_400,
+        ),
         (none(), Resolution::NoAddress, 60),
-        (Found::NoAddress { ttl_s: Some(0) }, Resolution::NoAddress, 60),
-        (Found::NoAddress { ttl_s: Some(200) }, Resolution::NoAddress, 200),
-        (Found::NoAddress { ttl_s: Some(u32::MAX) }, Resolution::NoAddress, 300),
+        (
+            Found::NoAddress { ttl_s: Some(0) },
+            Resolution::NoAddress,
+            60,
+        ),
+        (
+            Found::NoAddress { ttl_s: Some(200) },
+            Resolution::NoAddress,
+            200,
+        ),
+        (
+            Found::NoAddress {
+                ttl_s: Some(u32::MAX),
+            },
+            Resolution::NoAddress,
+            300,
+        ),
         (some("8.8.8.1", 0), resolved("8.8.8.1", 1800), 1800),
-        (some("8.8.8.1", 1 << 31), resolved("8.8.8.1", 86_400), 86_400),
+        (
+            some("8.8.8.1", 1 << 31),
+            resolved("8.8.8.1", 86_400),
+            86_400,
+        ),
         (Found::Temporary, Resolution::Temporary, 30),
         (some("10.0.0.1", 7200), Resolution::Private, 7200),
     ] {
@@ -253,16 +385,24 @@ fn each_kind_of_answer_is_remembered_for_its_time() {
 #[test]
 fn private_addresses_leave_only_when_allowed() {
     let mixed = Found::Addresses {
-        addresses: ["::1", "2606:4700::1", "10.0.0.1", "8.8.8.1", "8.8.8.1"].map(|a| a.parse().unwrap()).to_vec(),
+        addresses: ["::1", "2606:4700::1", "10.0.0.1", "8.8.8.1", "8.8.8.1"]
+            .map(|a| a.parse().unwrap())
+            .to_vec(),
         ttl_s: 3600,
     };
-    for (allow_private, expected) in
-        [(false, &["8.8.8.1", "2606:4700::1"][..]), (true, &["10.0.0.1", "8.8.8.1", "::1", "2606:4700::1"][..])]
-    {
-        let mut t = Harness::new(Settings { reach: Reach::new(allow_private), ..settings() });
+    for (allow_private, expected) in [
+        (false, &["8.8.8.1", "2606:4700::1"][..]),
+        (true, &["10.0.0.1", "8.8.8.1", "::1", "2606:4700::1"][..]),
+    ] {
+        let mut t = Harness::new(Settings {
+            reach: Reach::new(allow_private),
+            ..settings()
+        });
         t.input(new(1, &["http://a.test/"]));
         t.answer("a.test", mixed.clone());
-        let Some(Resolution::Addresses { addresses, .. }) = t.last() else { panic!("none") };
+        let Some(Resolution::Addresses { addresses, .. }) = t.last() else {
+            panic!("none")
+        };
         let expected: Vec<IpAddr> = expected.iter().map(|a| a.parse().unwrap()).collect();
         assert_eq!(addresses, expected);
     }
@@ -271,9 +411,24 @@ fn private_addresses_leave_only_when_allowed() {
 #[test]
 fn address_literals_need_no_query() {
     let mut t = Harness::new(settings());
-    t.input(new(1, &["http://127.0.0.1/", "http://[::1]:8080/", "http://8.8.8.8/"]));
-    let resolutions: Vec<_> = t.take()[0].servers.iter().map(|server| server.resolution.clone()).collect();
-    assert_eq!(resolutions, [Resolution::Private, Resolution::Private, resolved("8.8.8.8", 86_400)].map(Some));
+    t.input(new(
+        1,
+        &["http://127.0.0.1/", "http://[::1]:8080/", "http://8.8.8.8/"],
+    ));
+    let resolutions: Vec<_> = t.take()[0]
+        .servers
+        .iter()
+        .map(|server| server.resolution.clone())
+        .collect();
+    assert_eq!(
+        resolutions,
+        [
+            Resolution::Private,
+            Resolution::Private,
+            resolved("8.8.8.8", 86_400)
+        ]
+        .map(Some)
+    );
     assert!(t.asked.is_empty());
 }
 
@@ -286,12 +441,26 @@ fn a_refresh_asks_anew_when_what_is_known_is_about_to_expire() {
     t.now = at(3239);
     let ticket = t.input(refresh(9, &["http://a.test", "https://a.test"]));
     let message = t.take().remove(0);
-    assert_eq!((message.refresh, message.urls.len(), message.servers.len(), message.partition), (9, 0, 2, 7));
-    assert_eq!(message.servers[1].resolution, Some(resolved("8.8.8.1", 361)));
+    assert_eq!(
+        (
+            message.refresh,
+            message.urls.len(),
+            message.servers.len(),
+            message.partition
+        ),
+        (9, 0, 2, 7)
+    );
+    assert_eq!(
+        message.servers[1].resolution,
+        Some(resolved("8.8.8.1", 361))
+    );
     assert_eq!(t.finished.last(), Some(&ticket));
     t.now = at(3240);
     t.input(refresh(10, &["http://a.test:81", "http://8.8.8.9"]));
-    assert_eq!(servers(&t.take()[0]), [("http://8.8.8.9", Some(resolved("8.8.8.9", 86_400)))]);
+    assert_eq!(
+        servers(&t.take()[0]),
+        [("http://8.8.8.9", Some(resolved("8.8.8.9", 86_400)))]
+    );
     assert_eq!(t.asked, ["a.test", "a.test"]);
     // What is known still serves new URLs meanwhile.
     t.input(new(2, &["http://a.test/2"]));
@@ -301,7 +470,13 @@ fn a_refresh_asks_anew_when_what_is_known_is_about_to_expire() {
     assert_eq!((t.take().len(), t.asked.len()), (0, 2));
     t.answer("a.test", some("8.8.8.2", 3600));
     let message = t.take().remove(0);
-    assert_eq!((message.refresh, servers(&message)), (0, vec![("http://a.test:81", Some(resolved("8.8.8.2", 3600)))]));
+    assert_eq!(
+        (message.refresh, servers(&message)),
+        (
+            0,
+            vec![("http://a.test:81", Some(resolved("8.8.8.2", 3600)))]
+        )
+    );
 }
 
 #[test]
@@ -344,7 +519,10 @@ fn failures_are_remembered_longer_each_time() {
 
 #[test]
 fn names_in_use_are_asked_for_before_they_expire() {
-    let mut t = Harness::new(Settings { snapshot_every: Duration::ZERO, ..settings() });
+    let mut t = Harness::new(Settings {
+        snapshot_every: Duration::ZERO,
+        ..settings()
+    });
     t.input(new(1, &["http://used.test/", "http://unused.test/"]));
     t.answer("used.test", some("8.8.8.1", 3600));
     t.answer("unused.test", some("8.8.8.2", 3600));
@@ -359,14 +537,20 @@ fn names_in_use_are_asked_for_before_they_expire() {
     // Somebody does now: there is one query none the less.
     t.now = at(3601);
     t.input(new(3, &["http://used.test/x"]));
-    assert_eq!((t.last(), t.asked.len(), t.core.is_idle()), (None, 3, false));
+    assert_eq!(
+        (t.last(), t.asked.len(), t.core.is_idle()),
+        (None, 3, false)
+    );
     t.answer("used.test", some("8.8.8.3", 3600));
     assert_eq!(t.last(), Some(resolved("8.8.8.3", 3600)));
     // It was not used since.
     t.now = at(7200);
     t.step(Event::Wake);
     assert_eq!(t.asked.len(), 3);
-    assert_eq!((t.count("queries_ahead_total"), t.count("names_in_flight")), (1, 0));
+    assert_eq!(
+        (t.count("queries_ahead_total"), t.count("names_in_flight")),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -390,7 +574,10 @@ fn a_query_ahead_of_time_that_failed_is_repeated_while_there_is_time() {
 
 #[test]
 fn what_is_asked_ahead_of_time_leaves_half_of_the_window_and_none_at_the_end() {
-    let mut t = Harness::new(Settings { window: 4, ..settings() });
+    let mut t = Harness::new(Settings {
+        window: 4,
+        ..settings()
+    });
     let urls: Vec<String> = (0..6).map(|n| format!("http://h{n}.test/")).collect();
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
     t.input(new(1, &urls));
@@ -401,7 +588,11 @@ fn what_is_asked_ahead_of_time_leaves_half_of_the_window_and_none_at_the_end() {
     t.now = at(3300);
     t.step(Event::Wake);
     assert_eq!(t.asked.len(), 8);
-    assert_eq!(t.wake_at_but_for_snapshots(), None, "the next answer will do");
+    assert_eq!(
+        t.wake_at_but_for_snapshots(),
+        None,
+        "the next answer will do"
+    );
     let name = t.asked[7].clone();
     t.answer(&name, some("8.8.8.1", 3600));
     assert_eq!(t.asked.len(), 9);
@@ -422,27 +613,46 @@ fn a_failed_refresh_leaves_what_still_holds() {
     assert_eq!(t.last(), Some(resolved("8.8.8.1", 300)));
 }
 
-/// Goal: what waits is bounded, whatever comes, and an answer fits a message. Method: more names than may wait, by new
-/// URLs and by refreshes, and more servers of one name than an answer holds.
+/// Goal: what waits is bounded, whatever comes, and an answer fits a message. Method: more names
+/// than may wait, by new URLs and by refreshes, and more servers of one name than an answer holds.
 #[test]
 fn so_many_servers_wait_and_no_more() {
     let batch = |servers: std::ops::Range<usize>| {
         let urls: UrlList = servers.map(|n| format!("http://h{n}.test/")).collect();
         let origin_of = vec![0; urls.len()];
-        Input::New(NewUrls { partition: 7, origins: vec![origin("p")], urls, origin_of, first_serial: 1 })
+        Input::New(NewUrls {
+            partition: 7,
+            origins: vec![origin("p")],
+            urls,
+            origin_of,
+            first_serial: 1,
+        })
     };
     let mut t = Harness::new(settings());
     t.input(batch(0..SERVERS_WAITING_MAX + 5));
-    assert!(t.take()[0].servers.iter().all(|found| found.resolution.is_none()));
+    assert!(
+        t.take()[0]
+            .servers
+            .iter()
+            .all(|found| found.resolution.is_none())
+    );
     t.input(refresh(1, &["http://other.test"]));
-    assert_eq!((t.count("servers_waiting"), t.take().len()), (SERVERS_WAITING_MAX as u64, 0));
+    assert_eq!(
+        (t.count("servers_waiting"), t.take().len()),
+        (SERVERS_WAITING_MAX as u64, 0)
+    );
     t.answer("h0.test", none());
     t.input(refresh(2, &["http://other.test"]));
     assert_eq!(t.count("servers_waiting"), SERVERS_WAITING_MAX as u64);
 
     let mut t = Harness::new(settings());
-    let servers: Vec<String> = (1..2 * SERVERS_PER_NAME_MAX).map(|port| format!("http://a.test:{port}")).collect();
-    t.input(refresh(1, &servers.iter().map(String::as_str).collect::<Vec<_>>()));
+    let servers: Vec<String> = (1..2 * SERVERS_PER_NAME_MAX)
+        .map(|port| format!("http://a.test:{port}"))
+        .collect();
+    t.input(refresh(
+        1,
+        &servers.iter().map(String::as_str).collect::<Vec<_>>(),
+    ));
     t.answer("a.test", some("2001:4860::1", 60));
     assert_eq!(t.take()[0].servers.len(), SERVERS_PER_NAME_MAX);
     assert_eq!(t.count("servers_waiting"), 0);
@@ -450,7 +660,10 @@ fn so_many_servers_wait_and_no_more() {
 
 #[test]
 fn a_drain_does_not_wait_for_names() {
-    let mut t = Harness::new(Settings { snapshot_every: Duration::ZERO, ..settings() });
+    let mut t = Harness::new(Settings {
+        snapshot_every: Duration::ZERO,
+        ..settings()
+    });
     t.input(new(1, &["http://a.test/"]));
     assert!(!t.core.is_idle());
     t.step(Event::Drain);
@@ -459,13 +672,28 @@ fn a_drain_does_not_wait_for_names() {
 
 #[test]
 fn a_url_without_an_origin_is_corrupt() {
-    let Input::New(batch) = new(1, &["http://a.test/"]) else { unreachable!() };
-    let broken = NewUrls { origin_of: vec![1], ..batch };
-    assert!(matches!(Resolver::decode(Edge::UrlsNew, &encode(&broken)), Err(Undecodable::Corrupt(_))));
+    let Input::New(batch) = new(1, &["http://a.test/"]) else {
+        unreachable!()
+    };
+    let broken = NewUrls {
+        origin_of: vec![1],
+        ..batch
+    };
+    assert!(matches!(
+        Resolver::decode(Edge::UrlsNew, &encode(&broken)),
+        Err(Undecodable::Corrupt(_))
+    ));
 }
 
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let core = Harness::new(settings()).core;
-    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    assert_eq!(
+        rhumb_telemetry::metrics::unlike(
+            crate::metrics::METRICS,
+            &core.counts(),
+            &core.histograms()
+        ),
+        [""; 0]
+    );
 }

@@ -1,4 +1,5 @@
-//! A name server on loopback that answers as a test tells it, well or badly: over UDP and TCP, over TLS, or over HTTPS.
+//! A name server on loopback that answers as a test tells it, well or badly: over UDP and TCP, over
+//! TLS, or over HTTPS.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test binary uses some of it")]
@@ -61,7 +62,9 @@ pub(crate) struct NameServer {
 }
 
 impl NameServer {
-    pub(crate) async fn start(answer: impl Fn(&Query) -> Vec<Reply> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        answer: impl Fn(&Query) -> Vec<Reply> + Send + Sync + 'static,
+    ) -> Self {
         let (udp, tcp) = sockets().await;
         let address = udp.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -76,7 +79,10 @@ impl NameServer {
     }
 
     /// Over TLS, or over HTTPS when there is a path.
-    pub(crate) async fn start_encrypted(path: Option<&'static str>, answer: fn(&Query) -> Vec<Reply>) -> Self {
+    pub(crate) async fn start_encrypted(
+        path: Option<&'static str>,
+        answer: fn(&Query) -> Vec<Reply>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -99,7 +105,12 @@ impl NameServer {
 
     /// How many questions it got for a name.
     pub(crate) fn asked_for(&self, name: &str) -> usize {
-        self.asked.lock().unwrap().iter().filter(|(asked, _)| asked == name).count()
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(asked, _)| asked == name)
+            .count()
     }
 }
 
@@ -118,7 +129,9 @@ async fn serve_udp(socket: Arc<UdpSocket>, handler: Handler) {
     let mut packet = [0; 1500];
     loop {
         // An error here is about an earlier answer that nobody waited for.
-        let Ok((length, from)) = socket.recv_from(&mut packet).await else { continue };
+        let Ok((length, from)) = socket.recv_from(&mut packet).await else {
+            continue;
+        };
         for Reply(after, bytes) in handler(&query(&packet[..length], false)) {
             let socket = socket.clone();
             tokio::spawn(async move {
@@ -156,10 +169,13 @@ async fn serve_tls(listener: TcpListener, path: Option<&'static str>, handler: H
     let acceptor = TlsAcceptor::from(Arc::new(config));
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let (acceptor, handler) = (acceptor.clone(), handler.clone());
+        let acceptor = acceptor.clone();
+        let handler = handler.clone();
         tokio::spawn(async move {
             // A client that does not trust the certificate leaves.
-            let Ok(stream) = acceptor.accept(stream).await else { return };
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
             match path {
                 None => drop(converse(stream, handler).await),
                 Some(path) => drop(converse_over_http(stream, path, handler).await),
@@ -178,7 +194,11 @@ async fn converse_over_http(
         let (request, mut respond) = request?;
         let handler = handler.clone();
         tokio::spawn(async move {
-            let status = if request.uri().path() == path { 200 } else { 404 };
+            let status = if request.uri().path() == path {
+                200
+            } else {
+                404
+            };
             let mut packet = Vec::new();
             let mut body = request.into_body();
             while let Some(part) = body.data().await {
@@ -186,9 +206,13 @@ async fn converse_over_http(
             }
             for Reply(after, bytes) in handler(&query(&packet, true)) {
                 tokio::time::sleep(after).await;
-                let head = http::Response::builder().status(status).header("content-type", "application/dns-message");
+                let head = http::Response::builder()
+                    .status(status)
+                    .header("content-type", "application/dns-message");
                 let head = head.header("content-length", bytes.len()).body(()).unwrap();
-                respond.send_response(head, false)?.send_data(Bytes::from(bytes), true)?;
+                respond
+                    .send_response(head, false)?
+                    .send_data(Bytes::from(bytes), true)?;
             }
             Ok::<_, h2::Error>(())
         });
@@ -196,14 +220,19 @@ async fn converse_over_http(
     Ok(())
 }
 
-async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, handler: Handler) -> std::io::Result<()> {
+async fn converse(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    handler: Handler,
+) -> std::io::Result<()> {
     loop {
         let length = stream.read_u16().await?;
         let mut packet = vec![0; length.into()];
         stream.read_exact(&mut packet).await?;
         for Reply(after, bytes) in handler(&query(&packet, true)) {
             tokio::time::sleep(after).await;
-            stream.write_u16(u16::try_from(bytes.len()).unwrap()).await?;
+            stream
+                .write_u16(u16::try_from(bytes.len()).unwrap())
+                .await?;
             stream.write_all(&bytes).await?;
         }
     }
@@ -211,14 +240,20 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, handler: Hand
 
 /// Name and type of the question.
 fn query(packet: &[u8], over_tcp: bool) -> Query {
-    let (mut at, mut labels) = (QUESTION_AT, Vec::new());
+    let mut at = QUESTION_AT;
+    let mut labels = Vec::new();
     while packet[at] != 0 {
         let length = usize::from(packet[at]);
         labels.push(String::from_utf8_lossy(&packet[at + 1..at + 1 + length]).into_owned());
         at += 1 + length;
     }
     let kind = u16::from_be_bytes([packet[at + 1], packet[at + 2]]);
-    Query { packet: packet.to_vec(), name: labels.join("."), kind, over_tcp }
+    Query {
+        packet: packet.to_vec(),
+        name: labels.join("."),
+        kind,
+        over_tcp,
+    }
 }
 
 /// A resource record.
@@ -234,11 +269,19 @@ pub(crate) struct Record {
 impl Record {
     /// Of the name asked for.
     pub(crate) fn new(kind: u16, ttl: u32, data: &[u8]) -> Self {
-        Record { owner: vec![0xc0, QUESTION_AT as u8], kind, ttl, data: data.to_vec() }
+        Record {
+            owner: vec![0xc0, QUESTION_AT as u8],
+            kind,
+            ttl,
+            data: data.to_vec(),
+        }
     }
 
     pub(crate) fn of(owner: &str, kind: u16, ttl: u32, data: &[u8]) -> Self {
-        Record { owner: wire(owner), ..Record::new(kind, ttl, data) }
+        Record {
+            owner: wire(owner),
+            ..Record::new(kind, ttl, data)
+        }
     }
 }
 
@@ -288,7 +331,10 @@ pub(crate) fn bare(query: &Query, code: u8) -> Vec<u8> {
 pub(crate) fn bad_version(query: &Query) -> Vec<u8> {
     const OPT: u16 = 41;
     // The upper bits of the code 16 stand where other records have their lifetime.
-    let options = Record { owner: vec![0], ..Record::new(OPT, 1 << 24, &[]) };
+    let options = Record {
+        owner: vec![0],
+        ..Record::new(OPT, 1 << 24, &[])
+    };
     let mut packet = response(query, 0, &[options]);
     packet.swap(7, 11);
     packet
@@ -302,7 +348,13 @@ pub(crate) fn nothing(query: &Query, code: u8, seconds: u32) -> Vec<u8> {
     for number in [1, 3_600, 600, 86_400, seconds] {
         data.extend_from_slice(&u32::to_be_bytes(number));
     }
-    push(&mut packet, &Record { owner: vec![0], ..Record::new(SOA, 86_400, &data) });
+    push(
+        &mut packet,
+        &Record {
+            owner: vec![0],
+            ..Record::new(SOA, 86_400, &data)
+        },
+    );
     packet
 }
 

@@ -1,11 +1,13 @@
-//! Hosts and their budgets: how many pages of each were fetched, and how many URLs may still be asked for.
+//! Hosts and their budgets: how many pages of each were fetched, and how many URLs may still be
+//! asked for.
 //!
-//! All servers of a host are in one partition, so one scheduler counts them. A page is counted in the commit of its
-//! outcome. A URL in flight is reserved until it ends or goes back. So pages fetched and URLs in flight together never
-//! exceed the budget, whatever crashes, and nothing is over budget before that many pages were fetched.
+//! All servers of a host are in one partition, so one scheduler counts them. A page is counted in
+//! the commit of its outcome. A URL in flight is reserved until it ends or goes back. So pages
+//! fetched and URLs in flight together never exceed the budget, whatever crashes, and nothing is
+//! over budget before that many pages were fetched.
 //!
-//! Pages are counted without a budget too: a budget that comes with `--resume` holds for the whole crawl. So are bytes and errors,
-//! for reports. Memory holds the hosts of servers in play (P6).
+//! Pages are counted without a budget too: a budget that comes with `--resume` holds for the whole
+//! crawl. So are bytes and errors, for reports. Memory holds the hosts of servers in play (P6).
 
 use crate::keys::budget::Budget;
 use crate::keys::server_key::ServerKey;
@@ -34,7 +36,9 @@ pub(crate) struct HostCounts {
 impl HostCounts {
     fn to_row(self) -> Vec<u8> {
         let mut row = Writer::with_capacity(8);
-        [self.fetched, self.bytes, self.errors].into_iter().for_each(|number| row.number(number));
+        [self.fetched, self.bytes, self.errors]
+            .into_iter()
+            .for_each(|number| row.number(number));
         row.finish()
     }
 
@@ -42,7 +46,11 @@ impl HostCounts {
     pub(crate) fn from_row(row: &[u8]) -> Option<Self> {
         let mut row = Reader::new(row)?;
         let fetched = row.number()?;
-        Some(HostCounts { fetched, bytes: row.number().unwrap_or(0), errors: row.number().unwrap_or(0) })
+        Some(HostCounts {
+            fetched,
+            bytes: row.number().unwrap_or(0),
+            errors: row.number().unwrap_or(0),
+        })
     }
 }
 
@@ -66,7 +74,11 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     pub(crate) fn new(pages_max: u64) -> Self {
-        Hosts { pages_max, pages: HashMap::new(), servers: BTreeSet::new() }
+        Hosts {
+            pages_max,
+            pages: HashMap::new(),
+            servers: BTreeSet::new(),
+        }
     }
 
     /// A server comes into play, and its host with it.
@@ -97,14 +109,18 @@ impl Hosts {
         }
     }
 
-    /// Counts a page. After the last page of the budget all servers of the host are looked after, because their URLs
-    /// end.
+    /// Counts a page. After the last page of the budget all servers of the host are looked after,
+    /// because their URLs end.
     pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, host: u64, bytes: u64) {
-        let Some(Pages { counts, .. }) = self.pages.get_mut(&host) else { return };
+        let Some(Pages { counts, .. }) = self.pages.get_mut(&host) else {
+            return;
+        };
         counts.fetched += 1;
         counts.bytes += bytes;
         let fetched = counts.fetched;
-        staged.rows.put(HOSTS, host.to_be_bytes().to_vec(), counts.to_row());
+        staged
+            .rows
+            .put(HOSTS, host.to_be_bytes().to_vec(), counts.to_row());
         if fetched == self.pages_max {
             for server in self.servers_of(host) {
                 staged.unsettle(server);
@@ -114,9 +130,13 @@ impl Hosts {
 
     /// Counts a URL that ended as failed or refused.
     pub(crate) fn failed(&mut self, staged: &mut Staged<'_>, host: u64) {
-        let Some(Pages { counts, .. }) = self.pages.get_mut(&host) else { return };
+        let Some(Pages { counts, .. }) = self.pages.get_mut(&host) else {
+            return;
+        };
         counts.errors += 1;
-        staged.rows.put(HOSTS, host.to_be_bytes().to_vec(), counts.to_row());
+        staged
+            .rows
+            .put(HOSTS, host.to_be_bytes().to_vec(), counts.to_row());
     }
 
     /// What is left of a host's budget.
@@ -149,10 +169,14 @@ impl Hosts {
 /// Reads the pages of a host that has nothing in flight.
 fn stored(store: &dyn Store, host: u64) -> Result<Pages, StoreError> {
     let counts = match store.get(HOSTS, &host.to_be_bytes())? {
-        Some(row) => HostCounts::from_row(&row).ok_or_else(|| corrupt(HOSTS, "a host's row is unreadable"))?,
+        Some(row) => HostCounts::from_row(&row)
+            .ok_or_else(|| corrupt(HOSTS, "a host's row is unreadable"))?,
         None => HostCounts::default(),
     };
-    Ok(Pages { counts, in_flight: 0 })
+    Ok(Pages {
+        counts,
+        in_flight: 0,
+    })
 }
 
 #[cfg(test)]
@@ -167,8 +191,8 @@ mod tests {
 
     /// Servers of one host, and the hash of that.
     fn host() -> ([ServerKey; 2], u64) {
-        let servers =
-            ["http://a.test", "https://a.test"].map(|server| ServerKey::of(server, &Directory::new(4)).unwrap());
+        let servers = ["http://a.test", "https://a.test"]
+            .map(|server| ServerKey::of(server, &Directory::new(4)).unwrap());
         (servers, servers[0].host)
     }
 
@@ -188,7 +212,8 @@ mod tests {
     #[test]
     fn what_is_in_flight_is_reserved_and_what_was_fetched_is_spent() {
         let store = MemoryStore::default();
-        let (mut hosts, (servers, host)) = (Hosts::new(3), host());
+        let mut hosts = Hosts::new(3);
+        let (servers, host) = host();
         for server in servers {
             hosts.enter(&store, server).unwrap();
         }
@@ -201,14 +226,19 @@ mod tests {
         assert_eq!(hosts.budget(host), Budget::Reserved);
         hosts.account(host, 0, 1);
         assert_eq!(hosts.budget(host), Budget::Left(1));
-        assert_eq!(fetch(&mut hosts, &store, 1), servers, "all its servers are looked after");
+        assert_eq!(
+            fetch(&mut hosts, &store, 1),
+            servers,
+            "all its servers are looked after"
+        );
         assert_eq!(hosts.budget(host), Budget::UsedUp);
     }
 
     #[test]
     fn a_host_leaves_memory_with_its_last_server_and_its_count_comes_back() {
         let store = MemoryStore::default();
-        let (mut hosts, (servers, host)) = (Hosts::new(0), host());
+        let mut hosts = Hosts::new(0);
+        let (servers, host) = host();
         for server in servers {
             hosts.enter(&store, server).unwrap();
         }
@@ -226,18 +256,30 @@ mod tests {
     #[test]
     fn bytes_and_errors_are_kept_beside_the_pages_and_rows_without_them_are_read() {
         let store = MemoryStore::default();
-        let (mut hosts, (servers, host)) = (Hosts::new(0), host());
+        let mut hosts = Hosts::new(0);
+        let (servers, host) = host();
         hosts.enter(&store, servers[0]).unwrap();
         fetch(&mut hosts, &store, 3);
         let settings = settings();
         let mut staged = Staged::new(Timestamp::ZERO, &settings, &store, Index::default(), 0);
         hosts.failed(&mut staged, host);
-        let row = staged.rows.get(HOSTS, &host.to_be_bytes()).unwrap().unwrap();
-        let counts = HostCounts { fetched: 3, bytes: 300, errors: 1 };
+        let row = staged
+            .rows
+            .get(HOSTS, &host.to_be_bytes())
+            .unwrap()
+            .unwrap();
+        let counts = HostCounts {
+            fetched: 3,
+            bytes: 300,
+            errors: 1,
+        };
         assert_eq!(HostCounts::from_row(&row), Some(counts));
         let mut earlier = Writer::with_capacity(4);
         earlier.number(700);
-        let counts = HostCounts { fetched: 700, ..HostCounts::default() };
+        let counts = HostCounts {
+            fetched: 700,
+            ..HostCounts::default()
+        };
         assert_eq!(HostCounts::from_row(&earlier.finish()), Some(counts));
     }
 }

@@ -1,6 +1,7 @@
 //! Share: what a scheduler has of one budget that all schedulers share.
 //!
-//! Invariant: no URL is granted while pages fetched and URLs in flight have taken all tokens that are held.
+//! Invariant: no URL is granted while pages fetched and URLs in flight have taken all tokens that
+//! are held.
 
 use crate::keys::budget::Budget;
 use crate::tokens::SharedBudget;
@@ -37,7 +38,8 @@ pub(crate) struct Share {
     pub(crate) called: bool,
     /// The others are not called upon before then.
     pub(crate) call_at: Timestamp,
-    /// The domain has a row: without one nobody would know of its tokens when the partitions are gone.
+    /// The domain has a row: without one nobody would know of its tokens when the partitions are
+    /// gone.
     pub(crate) has_row: bool,
 }
 
@@ -76,7 +78,8 @@ impl Share {
         }
     }
 
-    /// Says whether URLs wait for tokens that others may have, or are in flight without: they came with a partition.
+    /// Says whether URLs wait for tokens that others may have, or are in flight without: they came
+    /// with a partition.
     pub(crate) fn is_short(&self) -> bool {
         let needs = self.waiting > 0 || self.spent() > self.tokens;
         needs && self.tokens < self.max && self.budget() == Budget::Reserved

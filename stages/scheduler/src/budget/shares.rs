@@ -1,19 +1,22 @@
 //! Shares: what this scheduler has of budgets that all schedulers share.
 //!
-//! A share says how many tokens are held, and how many of them URLs in flight and pages fetched have taken. A share
-//! that has none left while URLs wait asks the ledger. It also calls upon schedulers that may have some to give back.
-//! That ends when all schedulers together have fetched as many pages as the budget has.
+//! A share says how many tokens are held, and how many of them URLs in flight and pages fetched
+//! have taken. A share that has none left while URLs wait asks the ledger. It also calls upon
+//! schedulers that may have some to give back. That ends when all schedulers together have fetched
+//! as many pages as the budget has.
 //!
-//! What was fetched counts for the scheduler that took it in, also when the partition has moved since: it stays in the
-//! ledger when that scheduler is gone. URLs in flight count for the owner of their partition. Each life enters them first,
-//! then says so in the crawl's ledger. Until all schedulers have said it since partitions moved last, nobody takes tokens
-//! or gives some back, and a new life spends none. A scheduler without partitions gives all back that it has not spent.
-//! A topic's budget may come when pages of the topic have been fetched: its ledger gives nothing before all schedulers have
-//! entered theirs.
+//! What was fetched counts for the scheduler that took it in, also when the partition has moved
+//! since: it stays in the ledger when that scheduler is gone. URLs in flight count for the owner of
+//! their partition. Each life enters them first, then says so in the crawl's ledger. Until all
+//! schedulers have said it since partitions moved last, nobody takes tokens or gives some back, and
+//! a new life spends none. A scheduler without partitions gives all back that it has not spent. A
+//! topic's budget may come when pages of the topic have been fetched: its ledger gives nothing
+//! before all schedulers have entered theirs.
 //!
-//! Invariants: tokens that are being given back are not spent: from the question on, only those count that were kept.
-//! Budgets are taken in one order: tokens of the crawl are for URLs that have those of their domain, or of their topic, so
-//! that nobody waits for one with the other in hand. Domains and topics do not have budgets both (`rhumb_config`).
+//! Invariants: tokens that are being given back are not spent: from the question on, only those
+//! count that were kept. Budgets are taken in one order: tokens of the crawl are for URLs that have
+//! those of their domain, or of their topic, so that nobody waits for one with the other in hand.
+//! Domains and topics do not have budgets both (`rhumb_config`).
 
 use crate::budget::share::{NO_LIMIT, Question, Share};
 use crate::keys::budget::Budget;
@@ -35,9 +38,9 @@ use std::time::Duration;
 
 mod asking;
 
-/// Table of registered domains, of which the instance may hold tokens: domain → pages that it fetched, and the domain's
-/// name. [`CRAWL`] leads to those of all domains, [`BIRTH`] to the epoch in which the table began, and [`TOPIC`] with the hash
-/// of its name to those of a topic.
+/// Table of registered domains, of which the instance may hold tokens: domain → pages that it
+/// fetched, and the domain's name. [`CRAWL`] leads to those of all domains, [`BIRTH`] to the epoch
+/// in which the table began, and [`TOPIC`] with the hash of its name to those of a topic.
 pub(crate) const DOMAINS: Table = "domains";
 /// Shorter than the hash of a domain.
 pub(crate) const CRAWL: &[u8] = b"crawl";
@@ -92,7 +95,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// The shares of a scheduler, none in play but that of the crawl, when there are budgets, or no partition.
+    /// The shares of a scheduler, none in play but that of the crawl, when there are budgets, or no
+    /// partition.
     pub(crate) fn open(
         settings: &Settings,
         (instance, epoch): (u16, u64),
@@ -106,7 +110,10 @@ impl Shares {
             used_up: BTreeSet::new(),
             topic_urls: BTreeMap::new(),
             schedulers: settings.schedulers.clone(),
-            holder: Holder { instance, birth: born.unwrap_or(epoch) },
+            holder: Holder {
+                instance,
+                birth: born.unwrap_or(epoch),
+            },
             epoch,
             fetched: stored(store, CRAWL)?.map_or(0, |(fetched, _)| fetched),
             unentered: BTreeSet::new(),
@@ -117,18 +124,34 @@ impl Shares {
             due: BTreeSet::new(),
             out: 0,
         };
-        for (index, name) in settings.topics.names().filter(|(index, _)| *index != TopicIndex::OTHERS) {
-            let (max, fetched) = (settings.topics.pages_max(index), stored(store, &topic_key(name))?);
+        for (index, name) in settings
+            .topics
+            .names()
+            .filter(|(index, _)| *index != TopicIndex::OTHERS)
+        {
+            let max = settings.topics.pages_max(index);
+            let fetched = stored(store, &topic_key(name))?;
             let max = if max > 0 { max } else { NO_LIMIT };
-            let share =
-                Share::new(SharedBudget::Topic(name.to_owned()), max, fetched.map_or(0, |(fetched, _)| fetched));
+            let share = Share::new(
+                SharedBudget::Topic(name.to_owned()),
+                max,
+                fetched.map_or(0, |(fetched, _)| fetched),
+            );
             this.shares.insert(Id::Topic(index), share);
-            this.limited_topics.extend((max < NO_LIMIT).then_some(index));
+            this.limited_topics
+                .extend((max < NO_LIMIT).then_some(index));
             this.note_used_up(index);
         }
         if settings.pages_max > 0 || this.has_parts() || partitions.is_empty() {
-            let max = if settings.pages_max > 0 { settings.pages_max } else { NO_LIMIT };
-            this.shares.insert(Id::Crawl, Share::new(SharedBudget::Crawl, max, this.fetched));
+            let max = if settings.pages_max > 0 {
+                settings.pages_max
+            } else {
+                NO_LIMIT
+            };
+            this.shares.insert(
+                Id::Crawl,
+                Share::new(SharedBudget::Crawl, max, this.fetched),
+            );
         }
         Ok(this)
     }
@@ -138,13 +161,17 @@ impl Shares {
         self.pages_per_domain > 0 || !self.limited_topics.is_empty()
     }
 
-    /// Has the ledgers asked what a new life asks: first what is in flight is entered, then the crawl's ledger is told.
+    /// Has the ledgers asked what a new life asks: first what is in flight is entered, then the
+    /// crawl's ledger is told.
     pub(crate) fn begin(&mut self, now: Timestamp) {
-        let in_flight =
-            |(id, share): (&Id, &Share)| (matches!(id, Id::Domain(_)) && share.in_flight > 0).then_some(*id);
+        let in_flight = |(id, share): (&Id, &Share)| {
+            (matches!(id, Id::Domain(_)) && share.in_flight > 0).then_some(*id)
+        };
         self.unentered = self.shares.iter().filter_map(in_flight).collect();
-        // What was fetched of a topic counts from the beginning of the crawl, and its budget may be new.
-        self.unentered.extend(self.limited_topics.iter().map(|topic| Id::Topic(*topic)));
+        // What was fetched of a topic counts from the beginning of the crawl, and its budget may be
+        // new.
+        self.unentered
+            .extend(self.limited_topics.iter().map(|topic| Id::Topic(*topic)));
         for id in self.unentered.clone() {
             self.call_upon(id, now);
         }
@@ -154,7 +181,11 @@ impl Shares {
     }
 
     /// Has all tokens go back that this scheduler has not spent, since it has no partition.
-    pub(crate) fn give_all_back(&mut self, store: &dyn Store, now: Timestamp) -> Result<(), StoreError> {
+    pub(crate) fn give_all_back(
+        &mut self,
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut domains = Vec::new();
         if self.pages_per_domain > 0 {
             store.scan(DOMAINS, &[], &[0xff; 9], &mut |key, row| {
@@ -171,7 +202,10 @@ impl Shares {
             self.call_upon(id, now);
         }
         // Topics without a budget, too: they may get one when this scheduler is gone.
-        let topics = self.shares.iter().filter(|(id, share)| matches!(id, Id::Topic(_)) && share.fetched > 0);
+        let topics = self
+            .shares
+            .iter()
+            .filter(|(id, share)| matches!(id, Id::Topic(_)) && share.fetched > 0);
         for topic in topics.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.call_upon(topic, now);
         }
@@ -183,12 +217,13 @@ impl Shares {
         !self.due.is_empty() || self.out > 0
     }
 
-    /// Partitions have other owners. A life that is to have others itself has nothing more to say; nor has an old table.
+    /// Partitions have other owners. A life that is to have others itself has nothing more to say;
+    /// nor has an old table.
     pub(crate) fn shared_by(&mut self, schedulers: Schedulers) {
         let is_news = schedulers != self.schedulers && schedulers.since >= self.schedulers.since;
         if is_news && schedulers.uses_as(&self.schedulers) {
-            self.all_are_known &=
-                schedulers.since == self.schedulers.since && schedulers.all() == self.schedulers.all();
+            self.all_are_known &= schedulers.since == self.schedulers.since
+                && schedulers.all() == self.schedulers.all();
             self.schedulers = schedulers;
             if !self.all_are_known {
                 self.call_upon(Id::Crawl, Timestamp::ZERO);
@@ -221,7 +256,11 @@ impl Shares {
         let id = Id::Domain(domain);
         if !self.shares.contains_key(&id) {
             let name = registered_domain(host_of(server)).to_owned();
-            let share = Share::new(SharedBudget::Domain(name), self.pages_per_domain, fetched_of(store, domain)?);
+            let share = Share::new(
+                SharedBudget::Domain(name),
+                self.pages_per_domain,
+                fetched_of(store, domain)?,
+            );
             self.shares.insert(id, share);
         }
         self.servers.insert((domain, key));
@@ -235,8 +274,8 @@ impl Shares {
         }
     }
 
-    /// Lets a domain without servers in play leave memory. That does not happen while an answer is awaited: the answer
-    /// to a later question could overtake it.
+    /// Lets a domain without servers in play leave memory. That does not happen while an answer is
+    /// awaited: the answer to a later question could overtake it.
     fn forget(&mut self, domain: u64) {
         let id = Id::Domain(domain);
         let is_asked = |share: &Share| share.question != Question::None || share.called;
@@ -247,8 +286,11 @@ impl Shares {
     }
 
     fn servers_of(&self, domain: u64) -> impl Iterator<Item = ServerKey> {
-        let (first, last) = (*ServerKey::all_of(0).start(), *ServerKey::all_of(u64::MAX).end());
-        self.servers.range((domain, first)..=(domain, last)).map(|&(_, key)| key)
+        let first = *ServerKey::all_of(0).start();
+        let last = *ServerKey::all_of(u64::MAX).end();
+        self.servers
+            .range((domain, first)..=(domain, last))
+            .map(|&(_, key)| key)
     }
 
     /// Notes what a server of a domain had in hand before, and has now.
@@ -282,7 +324,11 @@ impl Shares {
         for topic in &self.limited_topics {
             let urls = self.topic_urls.get(topic).copied().unwrap_or_default();
             if let Some(share) = self.shares.get_mut(&Id::Topic(*topic)) {
-                share.waiting = if self.used_up.contains(topic) { 0 } else { urls.saturating_sub(share.in_flight) };
+                share.waiting = if self.used_up.contains(topic) {
+                    0
+                } else {
+                    urls.saturating_sub(share.in_flight)
+                };
             }
         }
     }
@@ -299,26 +345,39 @@ impl Shares {
 
     /// The topics that have a budget, with what is left of it.
     pub(crate) fn of_topics(&self) -> impl Iterator<Item = (TopicIndex, Budget)> {
-        self.limited_topics.iter().map(|topic| (*topic, self.topic(*topic)))
+        self.limited_topics
+            .iter()
+            .map(|topic| (*topic, self.topic(*topic)))
     }
 
-    /// Counts a page of a domain and a topic. After the last one of a budget all servers are looked after that have it.
+    /// Counts a page of a domain and a topic. After the last one of a budget all servers are looked
+    /// after that have it.
     pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, domain: u64, topic: TopicIndex) {
         self.fetched += 1;
-        staged.rows.put(DOMAINS, CRAWL.to_vec(), write(self.fetched, ""));
+        staged
+            .rows
+            .put(DOMAINS, CRAWL.to_vec(), write(self.fetched, ""));
         if let Some(crawl) = self.shares.get_mut(&Id::Crawl) {
             crawl.fetched += 1;
         }
         if let Some(share) = self.shares.get_mut(&Id::Topic(topic)) {
             share.fetched += 1;
             let name = share.budget.name();
-            staged.rows.put(DOMAINS, topic_key(name), write(share.fetched, name));
+            staged
+                .rows
+                .put(DOMAINS, topic_key(name), write(share.fetched, name));
             staged.topics_used_up |= self.note_used_up(topic);
         }
-        let Some(share) = self.shares.get_mut(&Id::Domain(domain)) else { return };
+        let Some(share) = self.shares.get_mut(&Id::Domain(domain)) else {
+            return;
+        };
         share.fetched += 1;
         let name = share.budget.name();
-        staged.rows.put(DOMAINS, domain.to_be_bytes().to_vec(), write(share.fetched, name));
+        staged.rows.put(
+            DOMAINS,
+            domain.to_be_bytes().to_vec(),
+            write(share.fetched, name),
+        );
         if share.budget() == Budget::UsedUp {
             self.servers_of(domain).for_each(|key| staged.unsettle(key));
         }
@@ -326,25 +385,40 @@ impl Shares {
 
     /// What is left of the crawl's budget.
     pub(crate) fn crawl(&self) -> Budget {
-        self.shares.get(&Id::Crawl).map_or(Budget::UNLIMITED, Share::budget)
+        self.shares
+            .get(&Id::Crawl)
+            .map_or(Budget::UNLIMITED, Share::budget)
     }
 
     /// What is left of a domain's budget, while a server of it is in play.
     pub(crate) fn domain(&self, domain: u64) -> Budget {
-        self.shares.get(&Id::Domain(domain)).map_or(Budget::UNLIMITED, Share::budget)
+        self.shares
+            .get(&Id::Domain(domain))
+            .map_or(Budget::UNLIMITED, Share::budget)
     }
 
     /// What is left of a topic's budget.
     fn topic(&self, topic: TopicIndex) -> Budget {
-        self.shares.get(&Id::Topic(topic)).map_or(Budget::UNLIMITED, Share::budget)
+        self.shares
+            .get(&Id::Topic(topic))
+            .map_or(Budget::UNLIMITED, Share::budget)
     }
 
     /// What is left of the budget of a domain that may not be in play.
-    pub(crate) fn stored_domain(&self, store: &dyn Store, domain: u64) -> Result<Budget, StoreError> {
+    pub(crate) fn stored_domain(
+        &self,
+        store: &dyn Store,
+        domain: u64,
+    ) -> Result<Budget, StoreError> {
         if self.pages_per_domain == 0 || self.shares.contains_key(&Id::Domain(domain)) {
             return Ok(self.domain(domain));
         }
-        Ok(Share::new(SharedBudget::Crawl, self.pages_per_domain, fetched_of(store, domain)?).budget())
+        Ok(Share::new(
+            SharedBudget::Crawl,
+            self.pages_per_domain,
+            fetched_of(store, domain)?,
+        )
+        .budget())
     }
 }
 
@@ -361,7 +435,8 @@ fn topic_key(name: &str) -> Vec<u8> {
 /// Pages fetched, and the name of their domain or topic.
 fn stored(store: &dyn Store, key: &[u8]) -> Result<Option<(u64, String)>, StoreError> {
     let row = store.get(DOMAINS, key)?;
-    row.map(|row| read(&row).ok_or_else(|| corrupt(DOMAINS, "a row is unreadable"))).transpose()
+    row.map(|row| read(&row).ok_or_else(|| corrupt(DOMAINS, "a row is unreadable")))
+        .transpose()
 }
 
 fn write(fetched: u64, domain: &str) -> Vec<u8> {
@@ -376,7 +451,8 @@ fn read(row: &[u8]) -> Option<(u64, String)> {
     Some((row.number()?, row.text()?.to_owned()))
 }
 
-/// Reads a row of the table: a budget, and the pages that were fetched of it; or no budget, and the epoch of the birth.
+/// Reads a row of the table: a budget, and the pages that were fetched of it; or no budget, and the
+/// epoch of the birth.
 pub(crate) fn budget_of(key: &[u8], row: &[u8]) -> Option<(Option<SharedBudget>, u64)> {
     let (number, name) = read(row)?;
     let budget = match key {

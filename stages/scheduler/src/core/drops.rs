@@ -1,11 +1,11 @@
 //! Drops: what operators want to be rid of ends as `dropped`, some of it in each step.
 //!
-//! In: the orders of the crawl; URLs that are new, or lie in the table of URLs. Out: outcomes; jobs that are to stop, because they
-//! have such URLs.
+//! In: the orders of the crawl; URLs that are new, or lie in the table of URLs. Out: outcomes; jobs
+//! that are to stop, because they have such URLs.
 //!
-//! Invariants: a URL that is dropped ends once (P3). Each partition looks once at all that waits, whoever dies: it notes in the
-//! same commit how far it has come. What is in a job when it is looked at is looked at again when the job is over; no other
-//! partition waits for that.
+//! Invariants: a URL that is dropped ends once (P3). Each partition looks once at all that waits,
+//! whoever dies: it notes in the same commit how far it has come. What is in a job when it is
+//! looked at is looked at again when the job is over; no other partition waits for that.
 
 use crate::frontier::rows::{FrontierUrl, slot_of, visit_urls};
 use crate::frontier::search::{Limits, Piece, search};
@@ -25,7 +25,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What one step looks at: a few milliseconds.
-const PIECE: Limits = Limits { rows: 10_000, found: 2000 };
+const PIECE: Limits = Limits {
+    rows: 10_000,
+    found: 2000,
+};
 /// How often a scheduler looks that has other things to do. One that has none goes on at once.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -58,22 +61,29 @@ struct Pass {
 }
 
 impl Drops {
-    /// Operators ask for these from now on. An expression that this version does not understand drops nothing.
+    /// Operators ask for these from now on. An expression that this version does not understand
+    /// drops nothing.
     pub(crate) fn heed(&mut self, orders: &Orders) {
         let asked = |order: &DropOrder| match order.what.selector() {
-            Ok(selector) => Some(Asked { order: order.clone(), selector }),
+            Ok(selector) => Some(Asked {
+                order: order.clone(),
+                selector,
+            }),
             Err(error) => {
                 tracing::error!(%order, "an order is not understood, and drops nothing: {error}");
                 None
             }
         };
         self.orders = orders.drops.iter().filter_map(asked).collect();
-        self.passes.retain(|(id, _), _| self.orders.iter().any(|asked| asked.order.id == *id));
+        self.passes
+            .retain(|(id, _), _| self.orders.iter().any(|asked| asked.order.id == *id));
     }
 
     /// The order by which a new URL is dropped, if it is.
     pub(crate) fn order_for(&self, url: &str, origin: &Origin) -> Option<&DropOrder> {
-        let holds = |asked: &&Asked| asked.order.and_later && asked.selector.has_found(url, || origin.clone());
+        let holds = |asked: &&Asked| {
+            asked.order.and_later && asked.selector.has_found(url, || origin.clone())
+        };
         self.orders.iter().find(holds).map(|asked| &asked.order)
     }
 
@@ -94,16 +104,24 @@ impl Drops {
 
     /// How far this instance has come with an order.
     pub(crate) fn progress(&self, servers: &Servers, id: u64) -> DropProgress {
-        let states = servers.partitions().map(|(_, partition)| partition.drop_state(id));
+        let states = servers
+            .partitions()
+            .map(|(_, partition)| partition.drop_state(id));
         let is_heard = self.orders.iter().any(|asked| asked.order.id == id);
-        states.fold(DropProgress { dropped: 0, is_done: is_heard }, |sum, state| DropProgress {
-            dropped: sum.dropped + state.dropped,
-            is_done: sum.is_done && state.is_done,
-        })
+        states.fold(
+            DropProgress {
+                dropped: 0,
+                is_done: is_heard,
+            },
+            |sum, state| DropProgress {
+                dropped: sum.dropped + state.dropped,
+                is_done: sum.is_done && state.is_done,
+            },
+        )
     }
 
-    /// Looks at some of what waits, when it is time. Gives the jobs that are to stop, and says whether there is more to do at
-    /// once.
+    /// Looks at some of what waits, when it is time. Gives the jobs that are to stop, and says
+    /// whether there is more to do at once.
     ///
     /// # Errors
     /// The store cannot be read, or a row is not understood.
@@ -120,16 +138,25 @@ impl Drops {
         let is_time = is_free || self.look_at <= staged.now;
         let mut stopped = Vec::new();
         for ((id, partition), mut pass) in std::mem::take(&mut self.passes) {
-            let Some(asked) = self.orders.iter().find(|asked| asked.order.id == id) else { continue };
+            let Some(asked) = self.orders.iter().find(|asked| asked.order.id == id) else {
+                continue;
+            };
             let mut dropped = pass.look_at_ended_jobs(&asked.selector, servers, staged)?;
             if is_time && pass.left.is_some() {
                 self.look_at = staged.now + LOOK_EVERY;
                 dropped += pass.look_on(&asked.selector, servers, staged, &mut stopped)?;
             }
             let is_done = pass.left.is_none() && pass.in_jobs.is_empty();
-            if let Some(of) = servers.partition(partition).filter(|_| dropped > 0 || is_done) {
+            if let Some(of) = servers
+                .partition(partition)
+                .filter(|_| dropped > 0 || is_done)
+            {
                 let state = of.drop_state(id);
-                let state = DropState { dropped: state.dropped + dropped, is_done, ..state };
+                let state = DropState {
+                    dropped: state.dropped + dropped,
+                    is_done,
+                    ..state
+                };
                 let is_asked_for = |id| self.orders.iter().any(|asked| asked.order.id == id);
                 of.save_drop(staged, partition, state, is_asked_for);
             }
@@ -142,14 +169,26 @@ impl Drops {
 
     /// The first order that a partition has not begun to carry out.
     fn next_pass(&self, servers: &Servers) -> Option<((u64, u16), Pass)> {
-        let all = self.orders.iter().flat_map(|asked| servers.partitions().map(move |of| (asked, of)));
+        let all = self
+            .orders
+            .iter()
+            .flat_map(|asked| servers.partitions().map(move |of| (asked, of)));
         let is_next = |(asked, (partition, of)): &(&Asked, (u16, &Partition))| {
             let id = asked.order.id;
             !of.drop_state(id).is_done && !self.passes.contains_key(&(id, *partition))
         };
         let (asked, (partition, _)) = all.into_iter().find(is_next)?;
-        let left = servers.keys_of(partition).map(|keys| within(keys, &asked.selector));
-        Some(((asked.order.id, partition), Pass { partition, left, in_jobs: BTreeMap::new() }))
+        let left = servers
+            .keys_of(partition)
+            .map(|keys| within(keys, &asked.selector));
+        Some((
+            (asked.order.id, partition),
+            Pass {
+                partition,
+                left,
+                in_jobs: BTreeMap::new(),
+            },
+        ))
     }
 }
 
@@ -173,21 +212,40 @@ impl Pass {
         staged: &mut Staged<'_>,
         stopped: &mut Vec<Stopped>,
     ) -> Result<u64, StoreError> {
-        let Some((from, to)) = self.left.take() else { return Ok(0) };
+        let Some((from, to)) = self.left.take() else {
+            return Ok(0);
+        };
         let mut found: BTreeMap<ServerKey, Vec<(u64, FrontierUrl)>> = BTreeMap::new();
-        let Piece { next, .. } = search(&staged.rows, (&from, &to), selector, PIECE, &mut |key, row| {
-            let server = ServerKey::from_bytes(self.partition, &key[..KEY_BYTES]);
-            if let (Some(server), Some(slot), Some(url)) = (server, slot_of(key), FrontierUrl::from_row(row)) {
-                found.entry(server).or_default().push((slot, url));
-            }
-        })?;
+        let Piece { next, .. } = search(
+            &staged.rows,
+            (&from, &to),
+            selector,
+            PIECE,
+            &mut |key, row| {
+                let server = ServerKey::from_bytes(self.partition, &key[..KEY_BYTES]);
+                if let (Some(server), Some(slot), Some(url)) =
+                    (server, slot_of(key), FrontierUrl::from_row(row))
+                {
+                    found.entry(server).or_default().push((slot, url));
+                }
+            },
+        )?;
         self.left = next.map(|next| (next, to));
         let mut dropped = 0;
         for (key, mut urls) in found {
-            let Some(server) = servers.load(key)? else { continue };
-            let in_job =
-                |(slot, _): &(u64, FrontierUrl)| server.lease.as_ref().is_some_and(|lease| lease.slots.contains(slot));
-            let in_job: Vec<u64> = urls.extract_if(.., |url| in_job(url)).map(|(slot, _)| slot).collect();
+            let Some(server) = servers.load(key)? else {
+                continue;
+            };
+            let in_job = |(slot, _): &(u64, FrontierUrl)| {
+                server
+                    .lease
+                    .as_ref()
+                    .is_some_and(|lease| lease.slots.contains(slot))
+            };
+            let in_job: Vec<u64> = urls
+                .extract_if(.., |url| in_job(url))
+                .map(|(slot, _)| slot)
+                .collect();
             if !in_job.is_empty() {
                 stopped.extend(server.lease.as_mut().map(|lease| lease.stop()));
                 // A piece before may have found other slots of the job.
@@ -198,14 +256,19 @@ impl Pass {
         Ok(dropped)
     }
 
-    /// Looks at URLs whose jobs are over: where they lay, and where those lie that have failed since.
+    /// Looks at URLs whose jobs are over: where they lay, and where those lie that have failed
+    /// since.
     fn look_at_ended_jobs(
         &mut self,
         selector: &Selector,
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) -> Result<u64, StoreError> {
-        let is_over = |key: &ServerKey| servers.get(*key).is_none_or(|server| server.lease.is_none());
+        let is_over = |key: &ServerKey| {
+            servers
+                .get(*key)
+                .is_none_or(|server| server.lease.is_none())
+        };
         let over: Vec<ServerKey> = self.in_jobs.keys().copied().filter(is_over).collect();
         let mut dropped = 0;
         for key in over {
@@ -240,13 +303,23 @@ fn end(
         return Ok(0);
     }
     servers.load(key)?;
-    let Some(InPlay { server, partition, .. }) = servers.in_play(key, "dropping URLs") else { return Ok(0) };
+    let Some(InPlay {
+        server, partition, ..
+    }) = servers.in_play(key, "dropping URLs")
+    else {
+        return Ok(0);
+    };
     let slots: Vec<u64> = urls.iter().map(|(slot, _)| *slot).collect();
     for (slot, url) in urls {
         partition.end(staged, key, slot, url, Drops::end());
     }
     let clock = partition.clock;
-    server.queues.forget(&mut staged.rows, key, |stored| clock.restore(stored), &slots)?;
+    server.queues.forget(
+        &mut staged.rows,
+        key,
+        |stored| clock.restore(stored),
+        &slots,
+    )?;
     staged.touch(key);
     Ok(dropped)
 }

@@ -1,8 +1,9 @@
-//! Robots.txt across servers: answers for a server, and requests that a redirect leads to another one.
+//! Robots.txt across servers: answers for a server, and requests that a redirect leads to another
+//! one.
 //!
-//! A robots.txt that lies on another server is fetched by a job of that server, so that P1 and P2 hold for it too. When
-//! the partition of that server belongs to another instance, that instance is asked. It keeps what it is asked as soft
-//! state, and it is asked again until it answers.
+//! A robots.txt that lies on another server is fetched by a job of that server, so that P1 and P2
+//! hold for it too. When the partition of that server belongs to another instance, that instance is
+//! asked. It keeps what it is asked as soft state, and it is asked again until it answers.
 
 use crate::keys::server_key::ServerKey;
 use crate::robots::rules_cache::RulesCache;
@@ -30,10 +31,13 @@ pub(crate) struct Errands {
 impl Errands {
     /// `rules_bytes_max`: memory for parsed rules, in bytes.
     pub(crate) fn new(rules_bytes_max: usize) -> Self {
-        Errands { rules: RulesCache::new(rules_bytes_max) }
+        Errands {
+            rules: RulesCache::new(rules_bytes_max),
+        }
     }
 
-    /// Takes a message from the scheduler of another partition; `key` is the server of this instance that it is about.
+    /// Takes a message from the scheduler of another partition; `key` is the server of this
+    /// instance that it is about.
     ///
     /// # Errors
     ///
@@ -64,11 +68,15 @@ impl Errands {
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let Some(key) = servers.key_of(server_of(&url)) else { return self.deliver(&asker, None, servers, staged) };
+        let Some(key) = servers.key_of(server_of(&url)) else {
+            return self.deliver(&asker, None, servers, staged);
+        };
         if servers.owns(key.partition) {
             return take_on(key, url, asker, servers, staged);
         }
-        staged.messages.errand(key.partition, Errand::Wanted { url, server: asker });
+        staged
+            .messages
+            .errand(key.partition, Errand::Wanted { url, server: asker });
         Ok(())
     }
 
@@ -84,11 +92,19 @@ impl Errands {
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let Some(key) = servers.key_of(asker) else { return Ok(()) };
+        let Some(key) = servers.key_of(asker) else {
+            return Ok(());
+        };
         if servers.owns(key.partition) {
             return self.found(key, response.as_ref(), servers, staged);
         }
-        staged.messages.errand(key.partition, Errand::Found { server: asker.to_owned(), response });
+        staged.messages.errand(
+            key.partition,
+            Errand::Found {
+                server: asker.to_owned(),
+                response,
+            },
+        );
         Ok(())
     }
 
@@ -101,12 +117,17 @@ impl Errands {
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
         staged.unsettle(key);
-        let Some(url) = servers.load(key)?.and_then(|server| server.robots.errand_url()) else { return Ok(()) };
+        let Some(url) = servers
+            .load(key)?
+            .and_then(|server| server.robots.errand_url())
+        else {
+            return Ok(());
+        };
         self.answered(key, &url, response, staged.now, servers, staged)
     }
 
-    /// Takes the answer to the request for a server's robots.txt at `url`, wherever that was; none when there was no
-    /// answer. It did not come before `since`, from when on its rules count (P5).
+    /// Takes the answer to the request for a server's robots.txt at `url`, wherever that was; none
+    /// when there was no answer. It did not come before `since`, from when on its rules count (P5).
     ///
     /// # Errors
     ///
@@ -120,16 +141,26 @@ impl Errands {
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let (now, settings) = (staged.now, staged.settings);
-        let Some(in_play) = servers.in_play(key, "taking a robots.txt") else { return Ok(()) };
-        let (server, partition) = (in_play.server, in_play.partition);
+        let now = staged.now;
+        let settings = staged.settings;
+        let Some(in_play) = servers.in_play(key, "taking a robots.txt") else {
+            return Ok(());
+        };
+        let server = in_play.server;
+        let partition = in_play.partition;
         staged.touch(key);
         partition.counts.robots += u64::from(response.is_some());
-        match server.robots.answered(since, &server.name, url, response, settings) {
+        match server
+            .robots
+            .answered(since, &server.name, url, response, settings)
+        {
             Found::Text(body) => {
                 let robots = Robots::parse(body, &settings.product_token);
-                server.robots.set_text(since, robots.crawl_delay().unwrap_or_default(), settings);
-                partition.counts.sitemaps_left_out += find_sitemaps(key, server, &robots, url, staged)?;
+                server
+                    .robots
+                    .set_text(since, robots.crawl_delay().unwrap_or_default(), settings);
+                partition.counts.sitemaps_left_out +=
+                    find_sitemaps(key, server, &robots, url, staged)?;
                 self.rules.put(key, Arc::new(robots));
                 staged.rows.put(ROBOTS, key.to_bytes(), body.to_vec());
                 // Its Crawl-delay counts from now on, wherever it came from.
@@ -145,12 +176,20 @@ impl Errands {
         Ok(())
     }
 
-    /// Takes the answer to a server's own request for its robots.txt that came nobody knows when. Its rules are not used
-    /// (P5), but what it says of pauses holds from now on (P2).
-    pub(crate) fn heed(key: ServerKey, response: &RobotsResponse, servers: &mut Servers, staged: &mut Staged<'_>) {
+    /// Takes the answer to a server's own request for its robots.txt that came nobody knows when.
+    /// Its rules are not used (P5), but what it says of pauses holds from now on (P2).
+    pub(crate) fn heed(
+        key: ServerKey,
+        response: &RobotsResponse,
+        servers: &mut Servers,
+        staged: &mut Staged<'_>,
+    ) {
         let settings = staged.settings;
-        let Some(InPlay { server, .. }) = servers.in_play(key, "heeding a robots.txt") else { return };
-        let asked_for = text_of(response).and_then(|text| Robots::parse(text, &settings.product_token).crawl_delay());
+        let Some(InPlay { server, .. }) = servers.in_play(key, "heeding a robots.txt") else {
+            return;
+        };
+        let asked_for = text_of(response)
+            .and_then(|text| Robots::parse(text, &settings.product_token).crawl_delay());
         if let Some(delay) = asked_for {
             server.robots.heed_crawl_delay(delay);
             let gap = server.gap(settings);
@@ -199,9 +238,14 @@ fn take_on(
     staged: &mut Staged<'_>,
 ) -> Result<(), StoreError> {
     servers.load_or_make(key, server_of(&url))?;
-    let Some(in_play) = servers.in_play(key, "taking on an errand") else { return Ok(()) };
+    let Some(in_play) = servers.in_play(key, "taking on an errand") else {
+        return Ok(());
+    };
     let server = in_play.server;
-    let under_way = server.lease.as_ref().and_then(|lease| lease.robots.as_ref());
+    let under_way = server
+        .lease
+        .as_ref()
+        .and_then(|lease| lease.robots.as_ref());
     let under_way = under_way.is_some_and(|task| task.url == url && task.askers.contains(&asker));
     let task = ErrandTask { url, asker };
     if !under_way && server.errands.len() < ERRANDS_MAX && !server.errands.contains(&task) {
@@ -211,7 +255,8 @@ fn take_on(
     Ok(())
 }
 
-/// Passes on the sitemaps that a robots.txt names, or the guessed one. Returns how many a limit left out.
+/// Passes on the sitemaps that a robots.txt names, or the guessed one. Returns how many a limit
+/// left out.
 fn find_sitemaps(
     key: ServerKey,
     server: &Server,
@@ -224,7 +269,9 @@ fn find_sitemaps(
         return Ok(0);
     }
     let firsts = server.queues.firsts(&staged.rows, key)?;
-    let found = firsts.iter().filter_map(|first| sitemaps_of(settings, robots, &server.name, url, &first.origin));
+    let found = firsts
+        .iter()
+        .filter_map(|first| sitemaps_of(settings, robots, &server.name, url, &first.origin));
     found.for_each(|found| staged.messages.found(found));
     if !firsts.iter().any(|first| leads_on(settings, &first.origin)) {
         return Ok(0);

@@ -1,12 +1,14 @@
 //! Fetchers that ask for jobs, and how many each may still be given.
 //!
-//! An ask is soft state. It replaces the one before, holds for a moment, and dies with the fetcher's life or the
-//! scheduler's. So a job is decided at the moment when a server may be contacted, and never queued for a fetcher.
+//! An ask is soft state. It replaces the one before, holds for a moment, and dies with the
+//! fetcher's life or the scheduler's. So a job is decided at the moment when a server may be
+//! contacted, and never queued for a fetcher.
 //!
-//! Fetchers are compared: when servers answer others and one fetcher reaches none, the fault is near that fetcher. What
-//! fails with it is not held against servers. It gets one job at a time, and the next one a moment after that has ended:
-//! enough to notice that it is back. A fetcher without a way out fails at once, and would soon have tried all servers.
-//! Before anybody can know, a server that one fetcher could not reach goes to another one next, if one asks.
+//! Fetchers are compared: when servers answer others and one fetcher reaches none, the fault is
+//! near that fetcher. What fails with it is not held against servers. It gets one job at a time,
+//! and the next one a moment after that has ended: enough to notice that it is back. A fetcher
+//! without a way out fails at once, and would soon have tried all servers. Before anybody can know,
+//! a server that one fetcher could not reach goes to another one next, if one asks.
 
 use crate::step::staged::Staged;
 use rhumb_stage::doubt::TRY_EVERY;
@@ -22,8 +24,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 const UNREACHED_MIN: u32 = 3;
 /// and so many of others' were answered meanwhile.
 const ANSWERED_MIN: u64 = 8;
-/// and one of these so lately. Where nobody is answered any more, dead servers alone may be left: they are not charged to
-/// a fetcher for ever (P6).
+/// and one of these so lately. Where nobody is answered any more, dead servers alone may be left:
+/// they are not charged to a fetcher for ever (P6).
 const LATELY: Duration = Duration::from_secs(60);
 /// A job of a fetcher that is cut off, and that nothing is heard of, is waited for so long.
 const TRY_MAX: Duration = Duration::from_secs(60);
@@ -35,10 +37,11 @@ struct Asker {
     /// Jobs it may still be given for this ask.
     credit: u32,
     expires: Timestamp,
-    /// Jobs granted to this life of it. The count goes on from what it had received when it was first heard of.
+    /// Jobs granted to this life of it. The count goes on from what it had received when it was
+    /// first heard of.
     granted: u64,
-    /// [`Answers::jobs`] when a job of it brought an answer last; 0 of one that came while others were here: if it reaches
-    /// nothing where they did, it is cut off.
+    /// [`Answers::jobs`] when a job of it brought an answer last; 0 of one that came while others
+    /// were here: if it reaches nothing where they did, it is cut off.
     answered_at: u64,
     /// Jobs of it since then that reached no server.
     unreached: u32,
@@ -64,7 +67,9 @@ impl Asker {
 
     /// Says whether it may be given a job now.
     fn may_take(&self, now: Timestamp, answers: Answers) -> bool {
-        self.credit > 0 && self.expires > now && (self.try_at <= now || !self.is_cut_off(now, answers))
+        self.credit > 0
+            && self.expires > now
+            && (self.try_at <= now || !self.is_cut_off(now, answers))
     }
 }
 
@@ -90,8 +95,12 @@ pub(crate) struct Fetchers {
 impl Fetchers {
     /// A fetcher asks.
     pub(crate) fn ask(&mut self, now: Timestamp, ask: &Ask, lifetime: Duration) {
-        self.askers.retain(|name, asker| *name == ask.fetcher || asker.expires + FORGOTTEN_AFTER > now);
-        let others = self.askers.iter().any(|(name, asker)| *name != ask.fetcher && asker.expires > now);
+        self.askers
+            .retain(|name, asker| *name == ask.fetcher || asker.expires + FORGOTTEN_AFTER > now);
+        let others = self
+            .askers
+            .iter()
+            .any(|(name, asker)| *name != ask.fetcher && asker.expires > now);
         let new = Asker {
             life: ask.life,
             ask: 0,
@@ -102,7 +111,10 @@ impl Fetchers {
             unreached: 0,
             try_at: now,
         };
-        let asker = self.askers.entry(ask.fetcher.clone()).or_insert_with(|| new.clone());
+        let asker = self
+            .askers
+            .entry(ask.fetcher.clone())
+            .or_insert_with(|| new.clone());
         if asker.life != ask.life {
             *asker = new;
         } else if ask.ask <= asker.ask && asker.ask > 0 {
@@ -111,7 +123,9 @@ impl Fetchers {
         }
         let on_the_way = asker.granted.saturating_sub(ask.received);
         asker.ask = ask.ask;
-        asker.credit = ask.free.saturating_sub(u32::try_from(on_the_way).unwrap_or(u32::MAX));
+        asker.credit = ask
+            .free
+            .saturating_sub(u32::try_from(on_the_way).unwrap_or(u32::MAX));
         if asker.is_cut_off(now, self.answers) {
             asker.credit = asker.credit.min(1);
         }
@@ -130,23 +144,42 @@ impl Fetchers {
     /// Whose turn it is.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<Grantee> {
         while let Some(fetcher) = self.turns.front() {
-            if let Some(asker) = self.askers.get(fetcher).filter(|asker| asker.may_take(now, self.answers)) {
-                return Some(Grantee { fetcher: fetcher.clone(), ask: asker.ask, life: asker.life });
+            if let Some(asker) = self
+                .askers
+                .get(fetcher)
+                .filter(|asker| asker.may_take(now, self.answers))
+            {
+                return Some(Grantee {
+                    fetcher: fetcher.clone(),
+                    ask: asker.ask,
+                    life: asker.life,
+                });
             }
             self.turns.pop_front();
         }
         None
     }
 
-    /// Who takes a server that the fetcher of a certain fingerprint could not reach: not that one, if another may.
+    /// Who takes a server that the fetcher of a certain fingerprint could not reach: not that one,
+    /// if another may.
     pub(crate) fn but(&self, now: Timestamp, unreached_by: u64, grantee: Grantee) -> Grantee {
         if unreached_by == 0 || fingerprint(&grantee.fetcher) != unreached_by {
             return grantee;
         }
-        let others = self.turns.iter().filter(|fetcher| **fetcher != grantee.fetcher);
+        let others = self
+            .turns
+            .iter()
+            .filter(|fetcher| **fetcher != grantee.fetcher);
         let mut may_take = others.filter_map(|fetcher| {
-            let asker = self.askers.get(fetcher).filter(|asker| asker.may_take(now, self.answers))?;
-            Some(Grantee { fetcher: fetcher.clone(), ask: asker.ask, life: asker.life })
+            let asker = self
+                .askers
+                .get(fetcher)
+                .filter(|asker| asker.may_take(now, self.answers))?;
+            Some(Grantee {
+                fetcher: fetcher.clone(),
+                ask: asker.ask,
+                life: asker.life,
+            })
         });
         may_take.next().unwrap_or(grantee)
     }
@@ -160,20 +193,25 @@ impl Fetchers {
                 asker.try_at = now + TRY_MAX;
             }
         }
-        let place = self.turns.iter().position(|fetcher| *fetcher == grantee.fetcher);
+        let place = self
+            .turns
+            .iter()
+            .position(|fetcher| *fetcher == grantee.fetcher);
         if let Some(fetcher) = place.and_then(|place| self.turns.remove(place)) {
             self.turns.push_back(fetcher);
         }
     }
 
-    /// A job of a fetcher has ended. `reached`: with an answer, or because its server could not be reached; none when it
-    /// does not say.
+    /// A job of a fetcher has ended. `reached`: with an answer, or because its server could not be
+    /// reached; none when it does not say.
     pub(crate) fn ended(&mut self, now: Timestamp, fetcher: &str, reached: Option<bool>) {
         if reached == Some(true) {
             self.answers.jobs += 1;
             self.reaches(now, fetcher);
         }
-        let Some(asker) = self.askers.get_mut(fetcher) else { return };
+        let Some(asker) = self.askers.get_mut(fetcher) else {
+            return;
+        };
         asker.try_at = now + TRY_EVERY;
         match reached {
             Some(true) => {}
@@ -208,9 +246,12 @@ impl Fetchers {
         self.askers.keys().map(String::as_str)
     }
 
-    /// Says whether servers answer other fetchers and not this one: what it cannot reach others may.
+    /// Says whether servers answer other fetchers and not this one: what it cannot reach others
+    /// may.
     pub(crate) fn is_cut_off(&self, now: Timestamp, fetcher: &str) -> bool {
-        self.askers.get(fetcher).is_some_and(|asker| asker.is_cut_off(now, self.answers))
+        self.askers
+            .get(fetcher)
+            .is_some_and(|asker| asker.is_cut_off(now, self.answers))
     }
 
     /// A failure is not held against its server.
@@ -225,7 +266,11 @@ impl Fetchers {
 
     /// Notes that a job never reported: it probably never arrived, and is not on the way any more.
     pub(crate) fn lost(&mut self, fetcher: &str, life: u64) {
-        if let Some(asker) = self.askers.get_mut(fetcher).filter(|asker| asker.life == life) {
+        if let Some(asker) = self
+            .askers
+            .get_mut(fetcher)
+            .filter(|asker| asker.life == life)
+        {
             asker.granted = asker.granted.saturating_sub(1);
         }
     }
@@ -238,7 +283,13 @@ mod tests {
     const LIFETIME: Duration = Duration::from_secs(1);
 
     fn ask(fetcher: &str, life: u64, ask: u64, free: u32, received: u64) -> Ask {
-        Ask { fetcher: fetcher.into(), ask, free, received, life }
+        Ask {
+            fetcher: fetcher.into(),
+            ask,
+            free,
+            received,
+            life,
+        }
     }
 
     /// Grants until nobody has credit.
@@ -282,9 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn a_fetcher_that_reaches_nothing_while_others_are_answered_is_cut_off_and_gets_one_job_at_a_time() {
+    fn a_fetcher_that_reaches_nothing_while_others_are_answered_is_cut_off_and_gets_one_job_at_a_time()
+     {
         let mut fetchers = Fetchers::default();
-        let (answered, failed) = (Some(true), Some(false));
+        let answered = Some(true);
+        let failed = Some(false);
         let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000);
         for name in ["a", "b"] {
             fetchers.ask(at(0), &ask(name, 1, 1, 0, 0), LIFETIME);
@@ -294,15 +347,27 @@ mod tests {
         assert!(!fetchers.is_cut_off(at(0), "b"));
         fetchers.ended(at(0), "a", answered);
         let is_cut_off = |fetchers: &Fetchers, name| fetchers.is_cut_off(at(0), name);
-        assert!(is_cut_off(&fetchers, "b") && !is_cut_off(&fetchers, "a") && !is_cut_off(&fetchers, "unknown"));
+        assert!(
+            is_cut_off(&fetchers, "b")
+                && !is_cut_off(&fetchers, "a")
+                && !is_cut_off(&fetchers, "unknown")
+        );
 
         let granted = |fetchers: &mut Fetchers, number: u64, received: u64, now: Timestamp| {
             fetchers.ask(now, &ask("b", 1, number, 64, received), LIFETIME);
             grant_all(fetchers, now).len()
         };
-        assert_eq!(granted(&mut fetchers, 2, 0, at(0)), 0, "a moment after the last one ended");
+        assert_eq!(
+            granted(&mut fetchers, 2, 0, at(0)),
+            0,
+            "a moment after the last one ended"
+        );
         assert_eq!(granted(&mut fetchers, 3, 0, at(1)), 1);
-        assert_eq!(granted(&mut fetchers, 4, 1, at(9)), 0, "that one has not ended");
+        assert_eq!(
+            granted(&mut fetchers, 4, 1, at(9)),
+            0,
+            "that one has not ended"
+        );
         fetchers.ended(at(9), "b", None);
         assert_eq!(granted(&mut fetchers, 5, 1, at(10)), 1);
         fetchers.ended(at(69), "a", answered);
@@ -311,11 +376,16 @@ mod tests {
         assert!(!fetchers.is_cut_off(at(70), "b"));
         assert_eq!(granted(&mut fetchers, 7, 3, at(70)), 64);
         // Dead servers alone are left: nobody is answered, so nobody is cut off.
-        (0..100).for_each(|_| ["a", "b"].iter().for_each(|name| fetchers.ended(at(71), name, failed)));
+        (0..100).for_each(|_| {
+            ["a", "b"]
+                .iter()
+                .for_each(|name| fetchers.ended(at(71), name, failed))
+        });
         assert!(!fetchers.is_cut_off(at(71), "a") && !fetchers.is_cut_off(at(71), "b"));
     }
 
-    /// Goal: a list of dead hosts ends also when the fetcher, or all of them, were started again (P6).
+    /// Goal: a list of dead hosts ends also when the fetcher, or all of them, were started again
+    /// (P6).
     #[test]
     fn answers_of_long_ago_or_of_a_fetchers_own_earlier_life_cut_nobody_off() {
         let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000);
@@ -328,7 +398,10 @@ mod tests {
         fetchers.ask(at(1), &ask("b", 1, 1, 0, 0), LIFETIME);
         (0..9).for_each(|_| fetchers.ended(at(1), "b", Some(false)));
         assert!(fetchers.is_cut_off(at(1), "b") && fetchers.is_cut_off(at(59), "b"));
-        assert!(!fetchers.is_cut_off(at(60), "b"), "nobody has been answered for a minute");
+        assert!(
+            !fetchers.is_cut_off(at(60), "b"),
+            "nobody has been answered for a minute"
+        );
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub(crate) struct Grants {
     /// Jobs granted in this life.
     jobs: u64,
     pub(crate) fetchers: Fetchers,
-    /// The scheduler is told to end. A job granted now might go to a fetcher that ends as well, and block its server
-    /// for a lease.
+    /// The scheduler is told to end. A job granted now might go to a fetcher that ends as well, and
+    /// block its server for a lease.
     is_draining: bool,
     /// The crawl was stopped by its conductor.
     is_stopped: bool,
@@ -55,7 +55,14 @@ pub(crate) struct Grants {
 
 impl Grants {
     pub(crate) fn new(instance: u16, epoch: u64) -> Self {
-        Grants { instance, epoch, jobs: 0, fetchers: Fetchers::default(), is_draining: false, is_stopped: false }
+        Grants {
+            instance,
+            epoch,
+            jobs: 0,
+            fetchers: Fetchers::default(),
+            is_draining: false,
+            is_stopped: false,
+        }
     }
 
     /// Grants nothing while the crawl is stopped.
@@ -98,11 +105,16 @@ impl Grants {
         if self.is_draining || self.is_stopped || servers.paused().has_all() {
             return Ok(Granted::NoneLeft);
         }
-        let (now, settings) = (staged.now, staged.settings);
-        let Some(grantee) = self.fetchers.next(now) else { return Ok(Granted::NoFetcher) };
+        let now = staged.now;
+        let settings = staged.settings;
+        let Some(grantee) = self.fetchers.next(now) else {
+            return Ok(Granted::NoFetcher);
+        };
         let pages_left = servers.shares().crawl().left();
         let next = next_server(servers, places, self.fetchers.credit(now), staged);
-        let Some((key, topic)) = next else { return Ok(Granted::NoneLeft) };
+        let Some((key, topic)) = next else {
+            return Ok(Granted::NoneLeft);
+        };
         let budgets = servers.budgets(key);
         let Some(in_play) = servers.in_play(key, "granting a job to a server that is ready") else {
             return Ok(Granted::NoneLeft);
@@ -114,14 +126,25 @@ impl Grants {
         let Some(address) = server.address.first().filter(|_| todo == Todo::Job) else {
             return Ok(Granted::Nothing);
         };
-        let id = JobId { scheduler: self.instance, epoch: self.epoch, number: self.jobs + 1 };
+        let id = JobId {
+            scheduler: self.instance,
+            epoch: self.epoch,
+            number: self.jobs + 1,
+        };
         let holder = (grantee.fetcher.clone(), grantee.life);
         let mut lease = Lease::new(id, (address, topic), now, settings.job_lease, holder);
         let requests = if !server.errands.is_empty() || server.needs_robots(now, settings) {
             vec![robots_request(settings, now, server, &mut lease)]
         } else {
             let pages_max = places.queue.limits.pages_max(topic) as u64;
-            fill(key, pages_left.min(budgets.left()).min(pages_max), &mut lease, servers, errands, staged)?
+            fill(
+                key,
+                pages_left.min(budgets.left()).min(pages_max),
+                &mut lease,
+                servers,
+                errands,
+                staged,
+            )?
         };
         if requests.is_empty() {
             return Ok(Granted::Nothing);
@@ -129,7 +152,10 @@ impl Grants {
         if let Some(server) = servers.get_mut(key) {
             let seconds = server.connection_s(requests.len() as u64, settings, &places.speeds);
             lease.expected = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            server.served = lease.slots.front().map_or(server.served, |slot| topic_of(*slot));
+            server.served = lease
+                .slots
+                .front()
+                .map_or(server.served, |slot| topic_of(*slot));
             places.connect(key, server, &mut lease, staged);
         }
         self.send_job(key, lease, requests, &grantee, servers, staged);
@@ -146,8 +172,12 @@ impl Grants {
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) {
-        let Some(in_play) = servers.in_play(key, "granting a job") else { return };
-        let (server, partition, settings) = (in_play.server, in_play.partition, staged.settings);
+        let Some(in_play) = servers.in_play(key, "granting a job") else {
+            return;
+        };
+        let server = in_play.server;
+        let partition = in_play.partition;
+        let settings = staged.settings;
         // A longer try comes after it.
         let is_short_try = server.is_stranger() && settings.attempts > 1;
         self.jobs += 1;
@@ -166,7 +196,9 @@ impl Grants {
             requests,
         };
         for request in &job.requests {
-            let (url, attempts, fetcher) = (&request.url, request.attempts, &grantee.fetcher);
+            let url = &request.url;
+            let attempts = request.attempts;
+            let fetcher = &grantee.fetcher;
             tracing::debug!(trace = %request.trace(), url, attempts, job = %job.id, fetcher, "a page is asked for");
         }
         staged.rows.put(JOBS, key.to_bytes(), lease.to_row());
@@ -184,14 +216,22 @@ fn next_server(
     free: u64,
     staged: &Staged<'_>,
 ) -> Option<(ServerKey, TopicIndex)> {
-    let (now, settings) = (staged.now, staged.settings);
-    let (connections, troubled_too) = (servers.load_of_all().jobs + free, has_room_for_trouble(free, servers));
+    let now = staged.now;
+    let settings = staged.settings;
+    let connections = servers.load_of_all().jobs + free;
+    let troubled_too = has_room_for_trouble(free, servers);
     if servers.shares().crawl().left() > 0 {
         return places.queue.next(now, connections, troubled_too);
     }
     // Errands need no budget, and stand for the first preparation.
-    let next = places.queue.first_of(settings.topics.first_preparation(), troubled_too);
-    let has_errands = |key| servers.get(key).is_some_and(|server| !server.errands.is_empty());
+    let next = places
+        .queue
+        .first_of(settings.topics.first_preparation(), troubled_too);
+    let has_errands = |key| {
+        servers
+            .get(key)
+            .is_some_and(|server| !server.errands.is_empty())
+    };
     let next = next.filter(|(key, _)| has_errands(*key));
     if next.is_none() && places.queue.ready() > 0 {
         servers.shares_mut().want_for_crawl(now);
@@ -199,8 +239,9 @@ fn next_server(
     next
 }
 
-/// Says whether a server in trouble may be given a connection. Some of these servers keep theirs until a time-out, and would take
-/// all. So they hold a small part of the connections, and more only while more than half are free.
+/// Says whether a server in trouble may be given a connection. Some of these servers keep theirs
+/// until a time-out, and would take all. So they hold a small part of the connections, and more
+/// only while more than half are free.
 fn has_room_for_trouble(free: u64, servers: &Servers) -> bool {
     let load = servers.load_of_all();
     let connections = load.jobs + free;
@@ -216,16 +257,27 @@ fn fill(
     errands: &mut Errands,
     staged: &mut Staged<'_>,
 ) -> Result<Vec<Request>, StoreError> {
-    let Some(in_play) = servers.in_play(key, "filling a job") else { return Ok(Vec::new()) };
-    let (server, partition) = (in_play.server, in_play.partition);
+    let Some(in_play) = servers.in_play(key, "filling a job") else {
+        return Ok(Vec::new());
+    };
+    let server = in_play.server;
+    let partition = in_play.partition;
     let settings = staged.settings;
     let robots = errands.rules(key, server, staged)?;
-    let limit = server.requests_max(settings).min(usize::try_from(pages_left).unwrap_or(usize::MAX));
-    let (clock, fresh_first) = (partition.clock, server.was_set_aside());
+    let limit = server
+        .requests_max(settings)
+        .min(usize::try_from(pages_left).unwrap_or(usize::MAX));
+    let clock = partition.clock;
+    let fresh_first = server.was_set_aside();
     let mut requests = Vec::new();
     let mut bytes = 0;
     let is_of_topic = |number: &TopicNumber| partition.topics.index_of(*number) == lease.topic;
-    let numbers: Vec<TopicNumber> = server.queues.going().map(Queue::topic).filter(is_of_topic).collect();
+    let numbers: Vec<TopicNumber> = server
+        .queues
+        .going()
+        .map(Queue::topic)
+        .filter(is_of_topic)
+        .collect();
     let lane = server.queues.lane(&numbers, staged.now);
     while requests.len() < limit && bytes < JOB_BYTES_MAX && staged.endings_left > 0 {
         // What lies behind others has jobs of its own, when it is its server's turn.
@@ -233,9 +285,16 @@ fn fill(
             break;
         }
         let limit = (limit - requests.len()).min(staged.endings_left);
-        let wanted = Wanted { limit, fresh_first, all_lanes: false };
+        let wanted = Wanted {
+            limit,
+            fresh_first,
+            all_lanes: false,
+        };
         let restore = |stored| clock.restore(stored);
-        let urls = server.queues.take_of(&numbers, &staged.rows, key, staged.now, restore, wanted)?;
+        let urls =
+            server
+                .queues
+                .take_of(&numbers, &staged.rows, key, staged.now, restore, wanted)?;
         if urls.is_empty() {
             break;
         }
@@ -243,31 +302,61 @@ fn fill(
         for (slot, url) in server.sort_out(key, urls, staged) {
             if bytes >= JOB_BYTES_MAX {
                 left.push(slot);
-            } else if robots.as_ref().is_none_or(|robots| robots.allows(path_of(&url.url))) {
+            } else if robots
+                .as_ref()
+                .is_none_or(|robots| robots.allows(path_of(&url.url)))
+            {
                 bytes += url.bytes();
                 lease.slots.push_back(slot);
                 let validators = match url.origin.again {
                     0 => Validators::default(),
                     _ => validators::read(&staged.rows, key, &url.url)?,
                 };
-                let FrontierUrl { url, origin, attempts, .. } = url;
-                requests.push(Request { slot, url, origin, attempts, validators });
+                let FrontierUrl {
+                    url,
+                    origin,
+                    attempts,
+                    ..
+                } = url;
+                requests.push(Request {
+                    slot,
+                    url,
+                    origin,
+                    attempts,
+                    validators,
+                });
             } else {
                 staged.endings_left -= 1;
-                partition.end(staged, key, slot, url, UrlEnd::without_response(Outcome::Disallowed, "robots.txt"));
+                partition.end(
+                    staged,
+                    key,
+                    slot,
+                    url,
+                    UrlEnd::without_response(Outcome::Disallowed, "robots.txt"),
+                );
             }
         }
-        server.queues.give_back(left.into_iter(), settings.head_max());
+        server
+            .queues
+            .give_back(left.into_iter(), settings.head_max());
     }
     Ok(requests)
 }
 
-/// The one request of a robots job. It is for others that wait for an answer first, else for the server itself. All
-/// that want the same URL get the same answer.
-fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, lease: &mut Lease) -> Request {
+/// The one request of a robots job. It is for others that wait for an answer first, else for the
+/// server itself. All that want the same URL get the same answer.
+fn robots_request(
+    settings: &Settings,
+    now: Timestamp,
+    server: &mut Server,
+    lease: &mut Lease,
+) -> Request {
     let own = server.needs_robots(now, settings) && !server.robots.awaits_errand();
     let own_url = server.robots.own_url(&server.name);
-    let url = server.errands.first().map_or_else(|| own_url.clone(), |task| task.url.clone());
+    let url = server
+        .errands
+        .first()
+        .map_or_else(|| own_url.clone(), |task| task.url.clone());
     let mut askers = Vec::new();
     server.errands.retain(|task| {
         let same = task.url == url;
@@ -276,9 +365,19 @@ fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, leas
         }
         !same
     });
-    lease.robots = Some(RobotsTask { own: own && url == own_url, url: url.clone(), askers });
+    lease.robots = Some(RobotsTask {
+        own: own && url == own_url,
+        url: url.clone(),
+        askers,
+    });
     let origin = Origin::default();
-    Request { slot: ROBOTS_SLOT, url, origin, attempts: 0, validators: Validators::default() }
+    Request {
+        slot: ROBOTS_SLOT,
+        url,
+        origin,
+        attempts: 0,
+        validators: Validators::default(),
+    }
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

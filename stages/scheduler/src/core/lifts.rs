@@ -1,7 +1,8 @@
 //! Lifts: URLs that wait go before others when later links add to their quality.
 //!
-//! In: boosts, from host-splitters. Out: new slots. Invariants: a lift moves a URL within the queue of its server and changes
-//! nothing else, in one commit (P3); a URL that is not fresh, that is in flight, or that is not known here stays as it is.
+//! In: boosts, from host-splitters. Out: new slots. Invariants: a lift moves a URL within the queue
+//! of its server and changes nothing else, in one commit (P3); a URL that is not fresh, that is in
+//! flight, or that is not known here stays as it is.
 //!
 //! Source: Abiteboul, Preda and Cobena 2003 (OPIC).
 
@@ -17,7 +18,8 @@ use rhumb_stage::store::StoreError;
 use rhumb_url::fingerprint;
 use rhumb_wire::message::{Boost, Boosts, Quality};
 
-/// Boosts that one step looks at, at most: a few milliseconds. Further ones of a message are dropped.
+/// Boosts that one step looks at, at most: a few milliseconds. Further ones of a message are
+/// dropped.
 const LIFTS_PER_STEP: usize = 200;
 
 /// What was made of boosts in this life.
@@ -59,8 +61,8 @@ impl Lifts {
         self.lifted
     }
 
-    /// Boosts that changed nothing: of URLs that wait here no longer, that failed before, that are not known here, or that have
-    /// their place already.
+    /// Boosts that changed nothing: of URLs that wait here no longer, that failed before, that are
+    /// not known here, or that have their place already.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -78,16 +80,31 @@ fn find(
     if !servers.owns(partition) || drops.are_at_work_on(partition) {
         return Ok(None);
     }
-    let found = staged.index.find(&staged.rows, partition, boost.host, boost.url)?;
-    let Some((key, slot)) = found else { return Ok(None) };
+    let found = staged
+        .index
+        .find(&staged.rows, partition, boost.host, boost.url)?;
+    let Some((key, slot)) = found else {
+        return Ok(None);
+    };
     // All servers at which URLs wait are in memory.
-    let Some(server) = servers.get(key) else { return Ok(None) };
-    if server.lease.as_ref().is_some_and(|lease| lease.slots.contains(&slot)) {
+    let Some(server) = servers.get(key) else {
+        return Ok(None);
+    };
+    if server
+        .lease
+        .as_ref()
+        .is_some_and(|lease| lease.slots.contains(&slot))
+    {
         return Ok(None);
     }
     // The index is older than the URL's row where it was not kept for a while.
-    let url = find_url(&staged.rows, key, slot)?.filter(|found| fingerprint(&found.url) == boost.url);
-    let counts = |url: &FrontierUrl| staged.settings.later_links_count_as(&url.origin.topic, boost.is_cash);
+    let url =
+        find_url(&staged.rows, key, slot)?.filter(|found| fingerprint(&found.url) == boost.url);
+    let counts = |url: &FrontierUrl| {
+        staged
+            .settings
+            .later_links_count_as(&url.origin.topic, boost.is_cash)
+    };
     Ok(url.filter(counts).map(|url| (key, slot, url)))
 }
 
@@ -99,19 +116,34 @@ fn lift(
     staged: &mut Staged<'_>,
 ) -> bool {
     let settings = staged.settings;
-    let quality = settings.quality.lift(&mut url.origin, quality_of(slot), worth);
+    let quality = settings
+        .quality
+        .lift(&mut url.origin, quality_of(slot), worth);
     let order = order(settings.policy(), quality);
-    let Some(server) = servers.get_mut(key) else { return false };
+    let Some(server) = servers.get_mut(key) else {
+        return false;
+    };
     // Where a shape feeds itself, links say nothing.
     let may_lift = |queue: &&mut Queue| lane_of(slot) == Lane::Ahead && queue.may_lift();
-    let Some(queue) = server.queues.get_mut(topic_of(slot)).filter(may_lift) else { return false };
+    let Some(queue) = server.queues.get_mut(topic_of(slot)).filter(may_lift) else {
+        return false;
+    };
     if order == order_of(slot) {
         // Behind equal ones it would lose by it.
         write_url(&mut staged.rows, key, slot, &url);
         return false;
     }
-    let (lifted, is_first) = queue.lift(&mut staged.rows, key, slot, &url, order, settings.head_max());
-    staged.index.note(&mut staged.rows, key, fingerprint(&url.url), lifted);
+    let (lifted, is_first) = queue.lift(
+        &mut staged.rows,
+        key,
+        slot,
+        &url,
+        order,
+        settings.head_max(),
+    );
+    staged
+        .index
+        .note(&mut staged.rows, key, fingerprint(&url.url), lifted);
     staged.dirty.insert(key);
     staged.partitions.insert(key.partition);
     // Its rank depends on the first ones. While a job is out it has none.

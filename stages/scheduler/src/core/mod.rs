@@ -1,11 +1,12 @@
 //! The core: takes events, keeps servers in their places, grants jobs, and commits what changed.
 //!
-//! [`scheduler`] owns the parts and runs a step. Each kind of event has a file: `intake` (new URLs), `reports` (what
-//! jobs brought), `errands` (robots.txt across servers), `fetchers` (asks). `results` says what the end of a request
-//! means, `places` finds each server its place, `grants` gives jobs, `idle` says why a server waits,
-//! `queues` what waits at it, `yields` which jobs make way for a higher topic, `counting` how much of all, `topics` what each of these has,
-//! `reporting` what is told for a report. `drops` ends what operators want to be rid of, `lifts` moves what later links add to,
-//! `traps` what brings only itself.
+//! [`scheduler`] owns the parts and runs a step. Each kind of event has a file: `intake` (new
+//! URLs), `reports` (what jobs brought), `errands` (robots.txt across servers), `fetchers` (asks).
+//! `results` says what the end of a request means, `places` finds each server its place, `grants`
+//! gives jobs, `idle` says why a server waits, `queues` what waits at it, `yields` which jobs make
+//! way for a higher topic, `counting` how much of all, `topics` what each of these has, `reporting`
+//! what is told for a report. `drops` ends what operators want to be rid of, `lifts` moves what
+//! later links add to, `traps` what brings only itself.
 
 pub(crate) mod counting;
 pub(crate) mod drops;

@@ -1,9 +1,12 @@
-//! Keeps each server in the place where it belongs, and ends the URLs of servers that will not be contacted.
+//! Keeps each server in the place where it belongs, and ends the URLs of servers that will not be
+//! contacted.
 //!
-//! In: servers that a step touched, and those whose wait is over. Out: questions that have to be answered before a
-//! server can be contacted (its address, its robots.txt), and outcomes of URLs that end without a contact.
+//! In: servers that a step touched, and those whose wait is over. Out: questions that have to be
+//! answered before a server can be contacted (its address, its robots.txt), and outcomes of URLs
+//! that end without a contact.
 //!
-//! Invariant: when a server does not take the room it waited for, the next one that waits for it is looked after.
+//! Invariant: when a server does not take the room it waited for, the next one that waits for it is
+//! looked after.
 
 use crate::core::errands::Errands;
 use crate::core::yields::Yields;
@@ -55,7 +58,8 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// No places yet, but for the jobs that are out, of which `circles` do not know yet. The topics stand as they were stored.
+    /// No places yet, but for the jobs that are out, of which `circles` do not know yet. The topics
+    /// stand as they were stored.
     ///
     /// # Errors
     ///
@@ -67,15 +71,27 @@ impl Places {
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let mut queue = ReadyQueue::new(&settings.topics, now);
-        for (index, name) in settings.topics.names().filter(|_| !settings.topics.is_one()) {
+        for (index, name) in settings
+            .topics
+            .names()
+            .filter(|_| !settings.topics.is_one())
+        {
             if let Some(row) = servers.store().get(TURNS, &turns_key(name))? {
-                let account = Account::from_row(&row).ok_or_else(|| corrupt(TURNS, "a topic's row is unreadable"))?;
+                let account = Account::from_row(&row)
+                    .ok_or_else(|| corrupt(TURNS, "a topic's row is unreadable"))?;
                 queue.turns.restore(index, account);
             }
         }
         queue.limits.has_part(servers.part());
-        let mut places = Places { queue, circles, speeds: Speeds::default(), yields: Yields::default() };
-        servers.connected().for_each(|(key, server, lease)| places.restore(key, server, lease, settings));
+        let mut places = Places {
+            queue,
+            circles,
+            speeds: Speeds::default(),
+            yields: Yields::default(),
+        };
+        servers
+            .connected()
+            .for_each(|(key, server, lease)| places.restore(key, server, lease, settings));
         Ok(places)
     }
 
@@ -83,8 +99,15 @@ impl Places {
     pub(crate) fn save(&self, staged: &mut Staged<'_>) {
         let changed = std::mem::take(&mut staged.turns);
         let topics = &staged.settings.topics;
-        for (index, name) in topics.names().filter(|(index, _)| !topics.is_one() && changed.contains(index)) {
-            staged.rows.put(TURNS, turns_key(name), self.queue.turns.account(index).to_row());
+        for (index, name) in topics
+            .names()
+            .filter(|(index, _)| !topics.is_one() && changed.contains(index))
+        {
+            staged.rows.put(
+                TURNS,
+                turns_key(name),
+                self.queue.turns.account(index).to_row(),
+            );
         }
     }
 
@@ -102,16 +125,21 @@ impl Places {
         errands: &mut Errands,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let (now, settings) = (staged.now, staged.settings);
+        let now = staged.now;
+        let settings = staged.settings;
         servers.account(key);
         let connections = servers.load_of_all().jobs;
-        // Each round but the last takes away what made it: a question asked, errands refused, robots given up.
+        // Each round but the last takes away what made it: a question asked, errands refused,
+        // robots given up.
         loop {
             let budgets = servers.budgets(key);
             if servers.get(key).is_none() {
                 return Ok(());
             }
-            let Some(InPlay { server, partition, .. }) = servers.in_play(key, "finding its place") else {
+            let Some(InPlay {
+                server, partition, ..
+            }) = servers.in_play(key, "finding its place")
+            else {
                 return Ok(());
             };
             let to = match server.todo(key, now, settings, budgets, &self.circles) {
@@ -133,7 +161,9 @@ impl Places {
                 Todo::End => MoveTo::Ending,
                 Todo::Resolve => {
                     server.address.asked(now, settings);
-                    staged.messages.refresh(key.partition, server.name.to_string());
+                    staged
+                        .messages
+                        .refresh(key.partition, server.name.to_string());
                     continue;
                 }
                 Todo::Errand(url) => {
@@ -168,7 +198,11 @@ impl Places {
         if let (true, Some(at)) = (standing.ranks.is_empty(), standing.more_at) {
             return Ok(MoveTo::Until(at, WaitFor::Retry));
         }
-        Ok(if server.is_in_trouble() { MoveTo::Troubled(standing) } else { MoveTo::Ready(standing) })
+        Ok(if server.is_in_trouble() {
+            MoveTo::Troubled(standing)
+        } else {
+            MoveTo::Ready(standing)
+        })
     }
 
     /// For what a server may be contacted: to prepare it, or for the topics of its URLs.
@@ -179,21 +213,44 @@ impl Places {
         numbers: &TopicNumbers,
         staged: &Staged<'_>,
     ) -> Result<Standing, StoreError> {
-        let (now, settings) = (staged.now, staged.settings);
+        let now = staged.now;
+        let settings = staged.settings;
         let topics = &settings.topics;
         // Other servers wait for errands, which are served even when no pages are left.
         if !server.errands.is_empty() {
-            return Ok(Standing { ranks: vec![(topics.first_preparation(), Rank::FIRST)], more_at: None });
+            return Ok(Standing {
+                ranks: vec![(topics.first_preparation(), Rank::FIRST)],
+                more_at: None,
+            });
         }
         let priority = |number| topics.priority(numbers.index_of(number));
-        let goes_on = |queue: &&Queue| self.queue.limits.budget(numbers.index_of(queue.topic())) != Budget::UsedUp;
-        let later = server.queues.going().filter(goes_on).map(Queue::ready_at).filter(|at| *at > now).min();
-        let due = server.queues.going().filter(goes_on).filter(|queue| queue.ready_at() <= now);
+        let goes_on = |queue: &&Queue| {
+            self.queue.limits.budget(numbers.index_of(queue.topic())) != Budget::UsedUp
+        };
+        let later = server
+            .queues
+            .going()
+            .filter(goes_on)
+            .map(Queue::ready_at)
+            .filter(|at| *at > now)
+            .min();
+        let due = server
+            .queues
+            .going()
+            .filter(goes_on)
+            .filter(|queue| queue.ready_at() <= now);
         let mut due: Vec<TopicNumber> = due.map(Queue::topic).collect();
         if due.len() > 1 {
             // Not what its rate or its budget keeps from going.
             let waits = |number| self.queue.limits.waits(numbers.index_of(number), now);
-            due.sort_by_key(|&number| (waits(number), Reverse(priority(number)), number <= server.served, number));
+            due.sort_by_key(|&number| {
+                (
+                    waits(number),
+                    Reverse(priority(number)),
+                    number <= server.served,
+                    number,
+                )
+            });
             due.truncate(STANDS_MAX);
         }
         let prepares = server.needs_robots(now, settings) && !topics.is_one();
@@ -201,7 +258,10 @@ impl Places {
         for number in due {
             let rank = server.rank(&staged.rows, key, (number, now), settings, &self.speeds)?;
             if prepares {
-                return Ok(Standing { ranks: vec![(topics.preparation(priority(number)), rank)], more_at: None });
+                return Ok(Standing {
+                    ranks: vec![(topics.preparation(priority(number)), rank)],
+                    more_at: None,
+                });
             }
             let index = numbers.index_of(number);
             match ranks.iter_mut().find(|(other, _)| *other == index) {
@@ -210,14 +270,29 @@ impl Places {
                 None => ranks.push((index, rank)),
             }
         }
-        Ok(Standing { ranks, more_at: later })
+        Ok(Standing {
+            ranks,
+            more_at: later,
+        })
     }
 
     /// Moves a server, and passes on the room that it does not take.
-    fn put(&mut self, key: ServerKey, server: &mut Server, to: MoveTo, budgets: Budgets, staged: &mut Staged<'_>) {
-        // Room that this server does not take now goes to one that is held, which passes it on the same way.
+    fn put(
+        &mut self,
+        key: ServerKey,
+        server: &mut Server,
+        to: MoveTo,
+        budgets: Budgets,
+        staged: &mut Staged<'_>,
+    ) {
+        // Room that this server does not take now goes to one that is held, which passes it on the
+        // same way.
         let circles = server.circles(staged.settings);
-        let full = if let MoveTo::Held(Room::Circle(full)) = to { Some(full) } else { None };
+        let full = if let MoveTo::Held(Room::Circle(full)) = to {
+            Some(full)
+        } else {
+            None
+        };
         let claimed = match (&to, full) {
             (MoveTo::Ready(_) | MoveTo::Troubled(_), _) => circles,
             // It has found room in the circles before the one that is full, and needs them still.
@@ -228,7 +303,10 @@ impl Places {
         self.queue.place(key, &mut server.place, to);
         let claimed_before = std::mem::replace(&mut server.claimed, claimed);
         if !is_ready {
-            let rooms = [(budgets.host, Room::Host(key.host)), (budgets.domain, Room::Domain(server.domain))];
+            let rooms = [
+                (budgets.host, Room::Host(key.host)),
+                (budgets.domain, Room::Domain(server.domain)),
+            ];
             for (budget, room) in rooms {
                 if matches!(budget, Budget::Left(_)) {
                     self.pass_on(room, staged);
@@ -236,7 +314,11 @@ impl Places {
             }
         }
         let lets_go = |circle: &Circle| !claimed.contains(&Some(*circle));
-        for circle in claimed.into_iter().flatten().filter(|circle| !claimed_before.contains(&Some(*circle))) {
+        for circle in claimed
+            .into_iter()
+            .flatten()
+            .filter(|circle| !claimed_before.contains(&Some(*circle)))
+        {
             self.circles.claim(circle, staged.settings);
         }
         for circle in claimed_before.into_iter().flatten().filter(lets_go) {
@@ -251,7 +333,8 @@ impl Places {
         }
     }
 
-    /// The job of a server yields when URLs of a higher topic wait there: a server has one connection.
+    /// The job of a server yields when URLs of a higher topic wait there: a server has one
+    /// connection.
     fn yield_to_own(
         &mut self,
         key: ServerKey,
@@ -261,9 +344,14 @@ impl Places {
         staged: &mut Staged<'_>,
     ) {
         let topics = &staged.settings.topics;
-        let (Some(lease), false) = (server.lease.as_mut(), topics.is_one()) else { return };
+        let (Some(lease), false) = (server.lease.as_mut(), topics.is_one()) else {
+            return;
+        };
         let priority = topics.priority(lease.topic);
-        let due = server.queues.going().filter(|queue| queue.ready_at() <= staged.now);
+        let due = server
+            .queues
+            .going()
+            .filter(|queue| queue.ready_at() <= staged.now);
         let mut due = due.map(|queue| numbers.index_of(queue.topic()));
         let may = |topic| self.queue.limits.may(topic, staged.now, connections);
         let is_higher = due.any(|topic| topics.priority(topic) > priority && may(topic));
@@ -276,12 +364,21 @@ impl Places {
     pub(crate) fn preempt(&mut self, servers: &mut Servers, staged: &mut Staged<'_>) {
         let connections = servers.load_of_all().jobs;
         let topics = &staged.settings.topics;
-        let Some(lowest) = self.yields.lowest().filter(|_| !topics.is_one()) else { return };
-        let urgent = self.queue.most_urgent(topics, staged.now, connections).filter(|(priority, _)| *priority > lowest);
-        let Some((priority, waiting)) = urgent else { return };
+        let Some(lowest) = self.yields.lowest().filter(|_| !topics.is_one()) else {
+            return;
+        };
+        let urgent = self
+            .queue
+            .most_urgent(topics, staged.now, connections)
+            .filter(|(priority, _)| *priority > lowest);
+        let Some((priority, waiting)) = urgent else {
+            return;
+        };
         for (priority, key) in self.yields.for_servers(priority, waiting) {
             self.yields.ask(priority, key);
-            let lease = servers.get_mut(key).and_then(|server| server.lease.as_mut());
+            let lease = servers
+                .get_mut(key)
+                .and_then(|server| server.lease.as_mut());
             staged.stopped.extend(lease.map(|lease| lease.yields()));
         }
     }
@@ -297,45 +394,72 @@ impl Places {
     }
 
     /// A granted job counts from now on.
-    pub(crate) fn connect(&mut self, key: ServerKey, server: &Server, lease: &mut Lease, staged: &mut Staged<'_>) {
+    pub(crate) fn connect(
+        &mut self,
+        key: ServerKey,
+        server: &Server,
+        lease: &mut Lease,
+        staged: &mut Staged<'_>,
+    ) {
         let settings = staged.settings;
         self.began(key, lease, settings);
         self.queue.turns.charge(lease.topic, lease.expected);
         self.queue.limits.connected(lease.topic);
-        lease.page_bytes = self.queue.limits.request(lease.topic, staged.now, lease.slots.len());
+        lease.page_bytes = self
+            .queue
+            .limits
+            .request(lease.topic, staged.now, lease.slots.len());
         staged.turns.insert(lease.topic);
         for circle in server.circles_of(lease, settings).into_iter().flatten() {
             self.circles.connect(circle, settings);
         }
     }
 
-    /// So many pages of a job were not requested. Those of one from an earlier life were never charged to this one.
+    /// So many pages of a job were not requested. Those of one from an earlier life were never
+    /// charged to this one.
     pub(crate) fn spare(&mut self, lease: &Lease, pages: usize, now: Timestamp) {
         if !lease.is_restored() {
-            self.queue.limits.spare(lease.topic, now, pages, lease.page_bytes);
+            self.queue
+                .limits
+                .spare(lease.topic, now, pages, lease.page_bytes);
         }
     }
 
     fn began(&mut self, key: ServerKey, lease: &Lease, settings: &Settings) {
         if lease.kind() == JobKind::Pages && !lease.is_stopped {
-            self.yields.began(settings.topics.priority(lease.topic), key);
+            self.yields
+                .began(settings.topics.priority(lease.topic), key);
         }
     }
 
     /// The connection of a lease is closed.
-    pub(crate) fn close(&mut self, key: ServerKey, server: &Server, lease: &Lease, staged: &mut Staged<'_>) {
-        self.yields.ended(staged.settings.topics.priority(lease.topic), key);
+    pub(crate) fn close(
+        &mut self,
+        key: ServerKey,
+        server: &Server,
+        lease: &Lease,
+        staged: &mut Staged<'_>,
+    ) {
+        self.yields
+            .ended(staged.settings.topics.priority(lease.topic), key);
         self.queue.limits.closed(lease.topic);
         self.spare(lease, lease.slots.len(), staged.now);
-        self.queue.turns.settle(lease.topic, lease.expected, lease.lasted(staged.now));
+        self.queue
+            .turns
+            .settle(lease.topic, lease.expected, lease.lasted(staged.now));
         staged.turns.insert(lease.topic);
-        for circle in server.circles_of(lease, staged.settings).into_iter().flatten() {
+        for circle in server
+            .circles_of(lease, staged.settings)
+            .into_iter()
+            .flatten()
+        {
             self.circles.close(circle, staged.now, staged.settings);
             self.pass_on_circle(circle, staged);
         }
     }
 
-    /// Looks after circles; servers that find room now are looked after next. False when there are none.
+    /// Looks after circles; servers that find room now are looked after next. False when there are
+    /// none.
     pub(crate) fn tend_circles(&mut self, staged: &mut Staged<'_>) -> bool {
         let with_room = self.circles.tend(staged);
         for circle in &with_room {
@@ -375,19 +499,34 @@ impl Places {
     ) -> Result<(), StoreError> {
         staged.unsettle(key);
         let budgets = servers.budgets(key);
-        let Some(in_play) = servers.in_play(key, "ending the URLs of a server") else { return Ok(()) };
-        let (server, partition) = (in_play.server, in_play.partition);
-        let Some((outcome, reason)) = server.why_urls_end(staged.now, staged.settings, budgets) else { return Ok(()) };
-        let (clock, limit) = (partition.clock, staged.endings_left);
+        let Some(in_play) = servers.in_play(key, "ending the URLs of a server") else {
+            return Ok(());
+        };
+        let server = in_play.server;
+        let partition = in_play.partition;
+        let Some((outcome, reason)) = server.why_urls_end(staged.now, staged.settings, budgets)
+        else {
+            return Ok(());
+        };
+        let clock = partition.clock;
+        let limit = staged.endings_left;
         let end_of_time = Timestamp::from_micros(u64::MAX);
         let restore = |stored| clock.restore(stored);
         let urls = match outcome {
             Outcome::Trapped => server.queues.take_trapped(&staged.rows, key, limit)?,
-            _ => server.queues.take(&staged.rows, key, end_of_time, restore, Wanted::all(limit))?,
+            _ => server
+                .queues
+                .take(&staged.rows, key, end_of_time, restore, Wanted::all(limit))?,
         };
         staged.endings_left -= urls.len();
         for (slot, url) in urls {
-            partition.end(staged, key, slot, url, UrlEnd::without_response(outcome, reason));
+            partition.end(
+                staged,
+                key,
+                slot,
+                url,
+                UrlEnd::without_response(outcome, reason),
+            );
         }
         staged.touch(key);
         Ok(())

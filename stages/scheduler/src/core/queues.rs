@@ -49,20 +49,29 @@ impl Inquiry<'_> {
     }
 
     fn of_host(&self, host: &str, limit: usize) -> Result<Vec<ServerQueue>, StoreError> {
-        let Some(ServerKey { host, partition, .. }) = self.servers.key_of(&format!("http://{host}")) else {
+        let Some(ServerKey {
+            host, partition, ..
+        }) = self.servers.key_of(&format!("http://{host}"))
+        else {
             return Ok(Vec::new());
         };
         let (first, last) = ServerKey::all_of(host).into_inner();
-        let (mut keys, mut end) = (Vec::new(), last.to_bytes());
+        let mut keys = Vec::new();
+        let mut end = last.to_bytes();
         end.push(0);
-        self.servers.store().scan(SERVERS, &first.to_bytes(), &end, &mut |key, _| {
-            keys.extend(ServerKey::from_bytes(partition, key));
-            keys.len() < SERVERS_MAX
-        })?;
-        let (mut queues, mut bytes) = (Vec::new(), 0);
+        self.servers
+            .store()
+            .scan(SERVERS, &first.to_bytes(), &end, &mut |key, _| {
+                keys.extend(ServerKey::from_bytes(partition, key));
+                keys.len() < SERVERS_MAX
+            })?;
+        let mut queues = Vec::new();
+        let mut bytes = 0;
         for key in keys {
             // Another instance has its partition.
-            let Some(server) = self.servers.look_up(key)? else { continue };
+            let Some(server) = self.servers.look_up(key)? else {
+                continue;
+            };
             let mut queue = self.of_server(key, server.clone())?;
             let rules;
             (queue.robots, rules) = self.robots_of(key, &server)?;
@@ -84,7 +93,9 @@ impl Inquiry<'_> {
             Measure::Next => u64::MAX - self.next(server).as_micros() as u64,
         };
         let keys = self.servers.keys().into_iter();
-        let mut all: Vec<_> = keys.filter_map(|key| Some((measure(self.servers.get(key)?), key))).collect();
+        let mut all: Vec<_> = keys
+            .filter_map(|key| Some((measure(self.servers.get(key)?), key)))
+            .collect();
         all.retain(|(measured, _)| *measured > 0);
         all.sort_unstable_by_key(|&(measured, key)| (Reverse(measured), key));
         all.truncate(n);
@@ -93,14 +104,22 @@ impl Inquiry<'_> {
             bytes += SERVER_BESIDE + server.name.len();
             bytes <= BYTES_MAX
         };
-        let servers =
-            all.into_iter().filter_map(|(_, key)| Some((key, self.servers.get(key)?.clone()))).take_while(fits);
-        servers.map(|(key, server)| self.of_server(key, server)).collect()
+        let servers = all
+            .into_iter()
+            .filter_map(|(_, key)| Some((key, self.servers.get(key)?.clone())))
+            .take_while(fits);
+        servers
+            .map(|(key, server)| self.of_server(key, server))
+            .collect()
     }
 
     /// When a server may be contacted, as far as that is a matter of time.
     fn next(&self, server: &Server) -> Duration {
-        let retries = if server.queues.has_none_to_go() { Timestamp::ZERO } else { server.queues.ready_at() };
+        let retries = if server.queues.has_none_to_go() {
+            Timestamp::ZERO
+        } else {
+            server.queues.ready_at()
+        };
         server.next_contact.max(retries).since(self.now)
     }
 
@@ -108,11 +127,20 @@ impl Inquiry<'_> {
     fn of_server(&self, key: ServerKey, mut server: Server) -> Result<ServerQueue, StoreError> {
         let rows = Rows::new(self.servers.store().as_ref());
         let waiting: Vec<TopicNumber> = server.queues.waiting().map(Queue::topic).collect();
-        let ranks = waiting
-            .into_iter()
-            .map(|topic| server.rank(&rows, key, (topic, self.now), self.settings, &self.places.speeds));
+        let ranks = waiting.into_iter().map(|topic| {
+            server.rank(
+                &rows,
+                key,
+                (topic, self.now),
+                self.settings,
+                &self.places.speeds,
+            )
+        });
         // The highest sorts first.
-        let best = ranks.min_by_key(|rank| rank.as_ref().copied().unwrap_or_default()).transpose()?.unwrap_or_default();
+        let best = ranks
+            .min_by_key(|rank| rank.as_ref().copied().unwrap_or_default())
+            .transpose()?
+            .unwrap_or_default();
         let ms = |us: u32| (us > 0).then(|| f64::from(us) / 1000.0);
         Ok(ServerQueue {
             why: self.why_idle(&server.name)?.to_string(),
@@ -135,7 +163,11 @@ impl Inquiry<'_> {
         })
     }
 
-    fn robots_of(&self, key: ServerKey, server: &Server) -> Result<(RobotsTold, Option<Robots>), StoreError> {
+    fn robots_of(
+        &self,
+        key: ServerKey,
+        server: &Server,
+    ) -> Result<(RobotsTold, Option<Robots>), StoreError> {
         let rules = server.robots.rules(self.now);
         let mut told = RobotsTold {
             is: match rules {
@@ -146,7 +178,12 @@ impl Inquiry<'_> {
                 Some(Rules::Text) => "rules",
             }
             .to_owned(),
-            for_s: server.robots.until().unwrap_or_default().since(self.now).as_secs_f64(),
+            for_s: server
+                .robots
+                .until()
+                .unwrap_or_default()
+                .since(self.now)
+                .as_secs_f64(),
             crawl_delay_s: server.robots.crawl_delay().as_secs_f64(),
             ..RobotsTold::default()
         };
@@ -156,7 +193,11 @@ impl Inquiry<'_> {
         };
         let robots = text.map(|text| Robots::parse(&text, &self.settings.product_token));
         if let Some(robots) = &robots {
-            told.rules = robots.rules().take(RULES_MAX).map(|rule| rule.chars().take(RULE_MAX).collect()).collect();
+            told.rules = robots
+                .rules()
+                .take(RULES_MAX)
+                .map(|rule| rule.chars().take(RULE_MAX).collect())
+                .collect();
             told.more_rules = robots.rules().skip(RULES_MAX).count();
         }
         Ok((told, robots))
@@ -171,11 +212,21 @@ impl Inquiry<'_> {
         limit: usize,
         bytes: &mut usize,
     ) -> Result<Vec<WaitingUrl>, StoreError> {
-        let (Some(clock), rows) = (self.servers.clock_of(key), Rows::new(self.servers.store().as_ref())) else {
+        let (Some(clock), rows) = (
+            self.servers.clock_of(key),
+            Rows::new(self.servers.store().as_ref()),
+        ) else {
             return Ok(Vec::new());
         };
-        let out = server.lease.take().map(|lease| lease.slots).unwrap_or_default();
-        let wanted = Wanted { fresh_first: server.was_set_aside(), ..Wanted::all(limit + out.len()) };
+        let out = server
+            .lease
+            .take()
+            .map(|lease| lease.slots)
+            .unwrap_or_default();
+        let wanted = Wanted {
+            fresh_first: server.was_set_aside(),
+            ..Wanted::all(limit + out.len())
+        };
         let restore = |stored| clock.restore(stored);
         let mut taken = server.queues.take(&rows, key, self.now, restore, wanted)?;
         let end_of_time = Timestamp::from_micros(u64::MAX);
@@ -189,7 +240,11 @@ impl Inquiry<'_> {
             }
             // What is in flight has its row still.
             if !out.contains(&slot) {
-                let not_before = if url.not_before == 0 { Timestamp::ZERO } else { restore(url.not_before) };
+                let not_before = if url.not_before == 0 {
+                    Timestamp::ZERO
+                } else {
+                    restore(url.not_before)
+                };
                 urls.push(self.told(slot, url, not_before, &server, robots));
             }
         }
@@ -204,7 +259,12 @@ impl Inquiry<'_> {
         server: &Server,
         robots: Option<&Robots>,
     ) -> WaitingUrl {
-        let FrontierUrl { url, origin, attempts, .. } = url;
+        let FrontierUrl {
+            url,
+            origin,
+            attempts,
+            ..
+        } = url;
         let wait = not_before.since(self.now);
         let is_allowed = robots.is_none_or(|robots| robots.allows(path_of(&url)));
         let is_paused = server.is_paused || self.servers.paused().has_all();
@@ -218,9 +278,16 @@ impl Inquiry<'_> {
             quality: quality.get().into(),
             depth: origin.depth,
             attempts,
-            in_s: (!is_paused).then(|| not_before.max(server.next_contact).since(self.now).as_secs_f64()),
+            in_s: (!is_paused).then(|| {
+                not_before
+                    .max(server.next_contact)
+                    .since(self.now)
+                    .as_secs_f64()
+            }),
             why: match (is_allowed, wait.is_zero()) {
-                _ if is_trapped => Some("kept back until nothing else waits (rhumb why says why)".to_owned()),
+                _ if is_trapped => {
+                    Some("kept back until nothing else waits (rhumb why says why)".to_owned())
+                }
                 (false, _) => Some("robots.txt disallows it: it ends without a contact".to_owned()),
                 (true, false) => Some(format!("failed, and is tried again in {wait:.1?}")),
                 (true, true) => None,
@@ -231,10 +298,12 @@ impl Inquiry<'_> {
     }
 }
 
-/// Time since a server with something to fetch might have been contacted again, or since the clock began.
+/// Time since a server with something to fetch might have been contacted again, or since the clock
+/// began.
 fn age(now: Timestamp, server: &Server) -> Option<std::time::Duration> {
-    let waits =
-        !server.queues.has_none_to_go() && server.lease.is_none() && !matches!(server.place, QueuePlace::Held(..));
+    let waits = !server.queues.has_none_to_go()
+        && server.lease.is_none()
+        && !matches!(server.place, QueuePlace::Held(..));
     let since = server.next_contact.max(server.queues.ready_at());
     (waits && since <= now).then(|| now.since(since))
 }

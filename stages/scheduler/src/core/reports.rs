@@ -1,8 +1,10 @@
-//! Reports of jobs: how URLs ended, what the connection was like; and leases that expire without one.
+//! Reports of jobs: how URLs ended, what the connection was like; and leases that expire without
+//! one.
 //!
-//! A report counts once, whatever the broker repeats: by its job, by its sequence number, and because a slot that has
-//! left its job is never looked at again. A job ends when its last report and all before it came. A report of another
-//! job moves no URL; it can only make the server wait longer.
+//! A report counts once, whatever the broker repeats: by its job, by its sequence number, and
+//! because a slot that has left its job is never looked at again. A job ends when its last report
+//! and all before it came. A report of another job moves no URL; it can only make the server wait
+//! longer.
 
 use crate::core::errands::Errands;
 use crate::core::fetchers::Fetchers;
@@ -27,8 +29,8 @@ use rhumb_wire::message::{FailureKind, Outcome, Report, RequestEnd, RequestResul
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Pause of a server whose job came back untouched, at least. Without it a fetcher that sends jobs back would be sent them
-/// again as fast as messages go.
+/// Pause of a server whose job came back untouched, at least. Without it a fetcher that sends jobs
+/// back would be sent them again as fast as messages go.
 const UNTOUCHED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The parts of the core that a report changes.
@@ -45,15 +47,25 @@ impl Reports<'_> {
     /// # Errors
     ///
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn take(&mut self, key: ServerKey, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+    pub(crate) fn take(
+        &mut self,
+        key: ServerKey,
+        report: &Report,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
         staged.unsettle(key);
-        let held = self.servers.load(key)?.and_then(|server| match &server.lease {
-            Some(lease) if lease.id == report.job => server.lease.take(),
-            _ => None,
-        });
+        let held = self
+            .servers
+            .load(key)?
+            .and_then(|server| match &server.lease {
+                Some(lease) if lease.id == report.job => server.lease.take(),
+                _ => None,
+            });
         let Some(mut lease) = held else {
             if !report.last {
-                staged.messages.send(&report.fetcher, ToFetcher::Revoked { job: report.job });
+                staged
+                    .messages
+                    .send(&report.fetcher, ToFetcher::Revoked { job: report.job });
             }
             return self.heed(key, report, staged);
         };
@@ -66,12 +78,17 @@ impl Reports<'_> {
             }
             lease.renew(staged.now, staged.settings.job_lease);
             if lease.last.is_none() {
-                let (job, sequence) = (report.job, report.sequence);
+                let job = report.job;
+                let sequence = report.sequence;
                 if !self.may_go_on(key, &lease, staged) {
                     lease.is_excused = true;
-                    staged.messages.send(&report.fetcher, ToFetcher::Revoked { job });
+                    staged
+                        .messages
+                        .send(&report.fetcher, ToFetcher::Revoked { job });
                 } else if self.is_entered(key, &lease, staged) {
-                    staged.messages.send(&report.fetcher, ToFetcher::Renewed { job, sequence });
+                    staged
+                        .messages
+                        .send(&report.fetcher, ToFetcher::Renewed { job, sequence });
                 }
             }
             staged.rows.put(JOBS, key.to_bytes(), lease.to_row());
@@ -82,12 +99,21 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Compares fetchers. Gives the report as it counts: what a fetcher that is cut off could not reach goes back untried,
-    /// as if the fetcher had withheld it itself; so often and no more (P6).
-    fn compare<'r>(&mut self, key: ServerKey, report: &'r Report, staged: &Staged<'_>) -> Cow<'r, Report> {
+    /// Compares fetchers. Gives the report as it counts: what a fetcher that is cut off could not
+    /// reach goes back untried, as if the fetcher had withheld it itself; so often and no more
+    /// (P6).
+    fn compare<'r>(
+        &mut self,
+        key: ServerKey,
+        report: &'r Report,
+        staged: &Staged<'_>,
+    ) -> Cow<'r, Report> {
         let unreached = |result: &RequestResult| {
             use FailureKind::{Connect, Reset, Timeout, Tls};
-            matches!(result.end, RequestEnd::Failure(Connect | Reset | Timeout | Tls))
+            matches!(
+                result.end,
+                RequestEnd::Failure(Connect | Reset | Timeout | Tls)
+            )
         };
         let was_answered = report.requests > 0;
         let was_unreached = !was_answered && report.results.iter().any(unreached);
@@ -97,42 +123,72 @@ impl Reports<'_> {
         } else if was_answered {
             self.fetchers.reaches(staged.now, &report.fetcher);
         }
-        let Some(server) = self.servers.get_mut(key).filter(|_| was_unreached) else { return Cow::Borrowed(report) };
+        let Some(server) = self.servers.get_mut(key).filter(|_| was_unreached) else {
+            return Cow::Borrowed(report);
+        };
         server.unreached_by = fingerprint(&report.fetcher);
-        if !self.fetchers.is_cut_off(staged.now, &report.fetcher) || !server.excuse(staged.settings) {
+        if !self.fetchers.is_cut_off(staged.now, &report.fetcher) || !server.excuse(staged.settings)
+        {
             return Cow::Borrowed(report);
         }
         self.fetchers.excuse();
-        let mut excused = Report { connect_us: None, ..report.clone() };
-        for result in excused.results.iter_mut().filter(|result| unreached(result)) {
+        let mut excused = Report {
+            connect_us: None,
+            ..report.clone()
+        };
+        for result in excused
+            .results
+            .iter_mut()
+            .filter(|result| unreached(result))
+        {
             result.end = RequestEnd::Untried;
         }
         Cow::Owned(excused)
     }
 
-    /// Says whether the rules under which a job was granted still hold. A job that waits for a full stream may outlast
-    /// them (P5). Rules lapse earlier than they must, by more than what is left of the lease.
+    /// Says whether the rules under which a job was granted still hold. A job that waits for a full
+    /// stream may outlast them (P5). Rules lapse earlier than they must, by more than what is left
+    /// of the lease.
     fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
-        let Some(server) = self.servers.get(key) else { return false };
+        let Some(server) = self.servers.get(key) else {
+            return false;
+        };
         let has_rules = || server.robots.rules(staged.now).is_some();
         let is_stopped = lease.is_stopped || server.is_paused || self.servers.paused().has_all();
         !is_stopped && (lease.robots.is_some() || !staged.settings.respect_robots || has_rules())
     }
 
-    /// Says whether the ledgers of its circles know of a job. Until they do it is not renewed, since others may not leave it
-    /// room. Its next report asks again.
+    /// Says whether the ledgers of its circles know of a job. Until they do it is not renewed,
+    /// since others may not leave it room. Its next report asks again.
     fn is_entered(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
-        let circles = self.servers.get(key).map_or([None; 2], |server| server.circles_of(lease, staged.settings));
-        circles.into_iter().flatten().all(|circle| self.places.circles.are_entered(circle, staged.now))
+        let circles = self.servers.get(key).map_or([None; 2], |server| {
+            server.circles_of(lease, staged.settings)
+        });
+        circles
+            .into_iter()
+            .flatten()
+            .all(|circle| self.places.circles.are_entered(circle, staged.now))
     }
 
-    /// Takes a report of a job that is not, or no longer, the server's. Its results do not count. But the waits that
-    /// the server asked for hold (P2), and so do the pauses after its answers.
-    fn heed(&mut self, key: ServerKey, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+    /// Takes a report of a job that is not, or no longer, the server's. Its results do not count.
+    /// But the waits that the server asked for hold (P2), and so do the pauses after its answers.
+    fn heed(
+        &mut self,
+        key: ServerKey,
+        report: &Report,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
         let asked_for = |result: &RequestResult| match result.end {
             RequestEnd::Response { elapsed_us, .. } => {
-                let pause = staged.settings.download_pause.after(Duration::from_micros(elapsed_us.into()));
-                Some(retry_after(staged.settings, &result.end).unwrap_or_default().max(pause))
+                let pause = staged
+                    .settings
+                    .download_pause
+                    .after(Duration::from_micros(elapsed_us.into()));
+                Some(
+                    retry_after(staged.settings, &result.end)
+                        .unwrap_or_default()
+                        .max(pause),
+                )
             }
             _ => None,
         };
@@ -158,18 +214,33 @@ impl Reports<'_> {
         if report.last {
             lease.last = Some(report.sequence);
             if let Some(server) = self.servers.get_mut(key) {
-                measure(server, lease, report, staged.settings, &mut self.places.speeds);
+                measure(
+                    server,
+                    lease,
+                    report,
+                    staged.settings,
+                    &mut self.places.speeds,
+                );
             }
         }
         if lease.robots.is_some() {
             return self.apply_robots(key, lease, report, staged);
         }
-        let Some(InPlay { server, partition, shares }) = self.servers.in_play(key, "taking a report of pages") else {
+        let Some(InPlay {
+            server,
+            partition,
+            shares,
+        }) = self.servers.in_play(key, "taking a report of pages")
+        else {
             return Ok(());
         };
         let mut untried = Vec::new();
         // They ended one after the other, and not all of them now.
-        let mut left = report.results.iter().filter(|result| result.end != RequestEnd::Untried).count() as u32;
+        let mut left = report
+            .results
+            .iter()
+            .filter(|result| result.end != RequestEnd::Untried)
+            .count() as u32;
         let each = lease.hear(staged.now) / left.max(1);
         for result in &report.results {
             left -= u32::from(result.end != RequestEnd::Untried);
@@ -187,7 +258,9 @@ impl Reports<'_> {
                 };
                 match urls.apply(result)? {
                     UrlFate::Untried => untried.push(result.slot),
-                    UrlFate::Ends(Outcome::Fetched, _) => self.places.queue.turns.fetched(lease.topic),
+                    UrlFate::Ends(Outcome::Fetched, _) => {
+                        self.places.queue.turns.fetched(lease.topic)
+                    }
                     UrlFate::Ends(..) | UrlFate::Retry(_) => {}
                 }
                 let bytes = match result.end {
@@ -195,11 +268,16 @@ impl Reports<'_> {
                     RequestEnd::Response { bytes, .. } => bytes,
                     RequestEnd::Failure(_) => 0,
                 };
-                self.places.queue.limits.brought(lease.topic, staged.now, bytes, lease.page_bytes);
+                self.places
+                    .queue
+                    .limits
+                    .brought(lease.topic, staged.now, bytes, lease.page_bytes);
             }
         }
         self.places.spare(lease, untried.len(), staged.now);
-        server.queues.give_back(untried.into_iter(), staged.settings.head_max());
+        server
+            .queues
+            .give_back(untried.into_iter(), staged.settings.head_max());
         Ok(())
     }
 
@@ -211,12 +289,18 @@ impl Reports<'_> {
         report: &Report,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let end = report.results.iter().find(|result| result.slot == ROBOTS_SLOT).map(|result| &result.end);
+        let end = report
+            .results
+            .iter()
+            .find(|result| result.slot == ROBOTS_SLOT)
+            .map(|result| &result.end);
         let end = end.filter(|end| **end != RequestEnd::Untried);
         if end.is_none() && report.robots.is_none() {
             return Ok(());
         }
-        let Some(InPlay { server, partition, .. }) = self.servers.in_play(key, "taking a report of a robots.txt")
+        let Some(InPlay {
+            server, partition, ..
+        }) = self.servers.in_play(key, "taking a report of a robots.txt")
         else {
             return Ok(());
         };
@@ -224,72 +308,112 @@ impl Reports<'_> {
         let contacted = trouble.is_none_or(Trouble::contacts);
         lease.contacted |= contacted;
         partition.counts.contacts += u64::from(contacted);
-        // Tries to get a robots.txt are counted by themselves, so that it counts as out of reach in the end, as RFC
-        // 9309 says. But a server that refuses is left alone.
+        // Tries to get a robots.txt are counted by themselves, so that it counts as out of reach in
+        // the end, as RFC 9309 says. But a server that refuses is left alone.
         let has_own_tries = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::Attempt);
         if let Some(end) = end {
             if !has_own_tries {
                 take_trouble(server, lease, end, false, staged);
             } else if trouble.is_some_and(Trouble::refuses) {
-                let wait = retry_after(staged.settings, end).unwrap_or_else(|| back_off(staged.settings, 1));
+                let wait = retry_after(staged.settings, end)
+                    .unwrap_or_else(|| back_off(staged.settings, 1));
                 server.leave_alone(staged.now, wait);
             }
         }
         if !lease.is_prompt(staged.now) {
-            // The report waited, since the last life or while nothing could be heard, and nobody knows how long. So its
-            // robots.txt may be older than rules may be (P5). It is asked for again, also by those who asked for it on
-            // behalf of another server.
-            if let (Some(RobotsTask { own: true, .. }), Some(robots)) = (&lease.robots, &report.robots) {
+            // The report waited, since the last life or while nothing could be heard, and nobody
+            // knows how long. So its robots.txt may be older than rules may be (P5). It is asked
+            // for again, also by those who asked for it on behalf of another server.
+            if let (Some(RobotsTask { own: true, .. }), Some(robots)) =
+                (&lease.robots, &report.robots)
+            {
                 Errands::heed(key, robots, self.servers, staged);
             }
             lease.progressed = true;
             return Ok(());
         }
         let answered = trouble.is_none_or(|trouble| trouble.class().url != ForUrl::GoesBack);
-        let Some(task) = lease.robots.as_ref().filter(|_| answered && !lease.progressed) else { return Ok(()) };
+        let Some(task) = lease
+            .robots
+            .as_ref()
+            .filter(|_| answered && !lease.progressed)
+        else {
+            return Ok(());
+        };
         if task.own {
             let elapsed_us = match end {
                 Some(RequestEnd::Response { elapsed_us, .. }) => *elapsed_us,
                 _ => 0,
             };
             let since = lease.before_end_of(Duration::from_micros(elapsed_us.into()));
-            self.errands.answered(key, &task.url, report.robots.as_ref(), since, self.servers, staged)?;
+            self.errands.answered(
+                key,
+                &task.url,
+                report.robots.as_ref(),
+                since,
+                self.servers,
+                staged,
+            )?;
         }
         for asker in &task.askers {
-            self.errands.deliver(asker, report.robots.clone(), self.servers, staged)?;
+            self.errands
+                .deliver(asker, report.robots.clone(), self.servers, staged)?;
         }
         lease.progressed = true;
         Ok(())
     }
 
     /// Ends a job whose reports all came: its connection is closed.
-    fn finish(&mut self, key: ServerKey, lease: Lease, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+    fn finish(
+        &mut self,
+        key: ServerKey,
+        lease: Lease,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
         let restored = lease.is_restored();
-        let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none() && !lease.is_stopped;
+        let hung_up =
+            lease.contacted && !lease.progressed && lease.trouble.is_none() && !lease.is_stopped;
         let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
         if let Some(server) = self.servers.get(key) {
             self.places.close(key, server, &lease, staged);
         }
         let is_robots = lease.robots.is_some();
         let askers = match lease.robots {
-            Some(task) if !lease.progressed => task.askers.into_iter().map(|asker| (task.url.clone(), asker)).collect(),
+            Some(task) if !lease.progressed => task
+                .askers
+                .into_iter()
+                .map(|asker| (task.url.clone(), asker))
+                .collect(),
             _ => Vec::new(),
         };
         staged.rows.remove(JOBS, key.to_bytes());
-        let Some(InPlay { server, .. }) = self.servers.in_play(key, "ending a job") else { return Ok(()) };
-        server.queues.give_back(lease.slots.into_iter(), staged.settings.head_max());
+        let Some(InPlay { server, .. }) = self.servers.in_play(key, "ending a job") else {
+            return Ok(());
+        };
+        server
+            .queues
+            .give_back(lease.slots.into_iter(), staged.settings.head_max());
         if hung_up {
             server.set_aside(staged.now, Trouble::HungUp, None, staged.settings);
             if is_robots {
                 server.failed_robots();
             }
         }
-        // A fetcher that doubts its network says untried of what may have been a contact: the pause holds all the same (P2).
+        // A fetcher that doubts its network says untried of what may have been a contact: the pause
+        // holds all the same (P2).
         let touched = lease.contacted || restored || trouble.is_some();
-        let pause = server.gap(staged.settings).max(if touched { Duration::ZERO } else { UNTOUCHED_PAUSE });
+        let pause = server.gap(staged.settings).max(if touched {
+            Duration::ZERO
+        } else {
+            UNTOUCHED_PAUSE
+        });
         server.leave_alone(staged.now, pause);
         if trouble.is_none() {
-            server.errands.extend(askers.into_iter().map(|(url, asker)| ErrandTask { url, asker }));
+            server.errands.extend(
+                askers
+                    .into_iter()
+                    .map(|(url, asker)| ErrandTask { url, asker }),
+            );
             return Ok(());
         }
         for (_, asker) in askers {
@@ -298,22 +422,33 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Ends a job whose lease ran out. Nobody knows what became of its URLs; its holder may have had the first one in
-    /// hand, which costs that one an attempt, unless that is excused.
+    /// Ends a job whose lease ran out. Nobody knows what became of its URLs; its holder may have
+    /// had the first one in hand, which costs that one an attempt, unless that is excused.
     ///
     /// # Errors
     ///
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn expire(&mut self, key: ServerKey, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+    pub(crate) fn expire(
+        &mut self,
+        key: ServerKey,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
         staged.touch(key);
-        let Some(InPlay { server, partition, .. }) = self.servers.in_play(key, "expiring a lease") else {
+        let Some(InPlay {
+            server, partition, ..
+        }) = self.servers.in_play(key, "expiring a lease")
+        else {
             return Ok(());
         };
-        let Some(mut lease) = server.lease.take() else { return Ok(()) };
+        let Some(mut lease) = server.lease.take() else {
+            return Ok(());
+        };
         partition.counts.leases_expired += 1;
         partition.counts.refetched += lease.slots.len() as u64;
         staged.rows.remove(JOBS, key.to_bytes());
-        if let (Some((fetcher, life)), 0, 0) = (&lease.holder, lease.reports.low(), lease.reports.ranges()) {
+        if let (Some((fetcher, life)), 0, 0) =
+            (&lease.holder, lease.reports.low(), lease.reports.ranges())
+        {
             self.fetchers.lost(fetcher, *life);
         }
         if let Some(&first) = lease.slots.front().filter(|_| !lease.is_excused) {
@@ -322,20 +457,29 @@ impl Reports<'_> {
             if url.attempts >= staged.settings.attempts {
                 partition.counts.refetched -= 1;
                 lease.slots.pop_front();
-                partition.end(staged, key, first, url, UrlEnd::without_response(Outcome::Failed, "lease expired"));
+                partition.end(
+                    staged,
+                    key,
+                    first,
+                    url,
+                    UrlEnd::without_response(Outcome::Failed, "lease expired"),
+                );
             } else {
                 write_url(&mut staged.rows, key, first, &url);
             }
         }
         let slots = std::mem::take(&mut lease.slots);
         self.places.spare(&lease, slots.len(), staged.now);
-        server.queues.give_back(slots.into_iter(), staged.settings.head_max());
+        server
+            .queues
+            .give_back(slots.into_iter(), staged.settings.head_max());
         let gap = server.gap(staged.settings);
         server.leave_alone(staged.now, gap);
         self.places.close(key, server, &lease, staged);
         if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
             if task.own {
-                self.errands.answered(key, &task.url, None, staged.now, self.servers, staged)?;
+                self.errands
+                    .answered(key, &task.url, None, staged.now, self.servers, staged)?;
             }
             for asker in &task.askers {
                 self.errands.deliver(asker, None, self.servers, staged)?;
@@ -345,15 +489,26 @@ impl Reports<'_> {
     }
 }
 
-/// Updates what is known of the server's connections, for its rank and for the length of its next job.
-fn measure(server: &mut Server, lease: &Lease, report: &Report, settings: &Settings, speeds: &mut Speeds) {
+/// Updates what is known of the server's connections, for its rank and for the length of its next
+/// job.
+fn measure(
+    server: &mut Server,
+    lease: &Lease,
+    report: &Report,
+    settings: &Settings,
+    speeds: &mut Speeds,
+) {
     if let Some(connect_us) = report.connect_us {
         speeds.connect.add(connect_us);
         server.connect_us = smooth(server.connect_us, connect_us);
     }
     if lease.robots.is_none() {
-        server.requests_learned =
-            learn_requests(settings, server.requests_learned, report.requests, report.closed_by_server);
+        server.requests_learned = learn_requests(
+            settings,
+            server.requests_learned,
+            report.requests,
+            report.closed_by_server,
+        );
         server.overlap_permille = learn_overlap(server.overlap_permille, report);
     }
 }

@@ -29,7 +29,8 @@ pub(crate) struct JobUrls<'a, 's> {
     pub(crate) shares: &'a mut Shares,
     pub(crate) server: &'a mut Server,
     pub(crate) partition: &'a mut Partition,
-    /// The job brought an answer. The page of that answer may be reported after the request that failed behind it.
+    /// The job brought an answer. The page of that answer may be reported after the request that
+    /// failed behind it.
     pub(crate) served: bool,
     pub(crate) lease: &'a mut Lease,
     /// How long before its report the URL ended, if it did.
@@ -58,7 +59,13 @@ impl JobUrls<'_, '_> {
         }
         self.lease.contacted |= contacted;
         self.partition.counts.contacts += u64::from(contacted);
-        take_trouble(self.server, self.lease, &result.end, self.served, self.staged);
+        take_trouble(
+            self.server,
+            self.lease,
+            &result.end,
+            self.served,
+            self.staged,
+        );
         self.lease.progressed |= trouble.is_none_or(Trouble::answers);
         let mut url = read_url(&self.staged.rows, self.key, result.slot)?;
         url.attempts = url.attempts.saturating_add(u8::from(counts));
@@ -71,14 +78,18 @@ impl JobUrls<'_, '_> {
             UrlFate::Retry(wait) => self.retry(result.slot, url, wait),
             UrlFate::Ends(outcome, reason) => {
                 validators::note(&mut self.staged.rows, self.key, &url, &result.end);
-                let end = UrlEnd { before: self.before, ..UrlEnd::of(&result.end, outcome, reason) };
+                let end = UrlEnd {
+                    before: self.before,
+                    ..UrlEnd::of(&result.end, outcome, reason)
+                };
                 if outcome == Outcome::Fetched {
                     self.server.pages = self.server.pages.saturating_add(1);
                     self.server.shapes.fetched(|| shape_hash(&url.url));
                     let topic = self.partition.topics.index_of(topic_of(result.slot));
                     self.shares.fetched(self.staged, self.server.domain, topic);
                 }
-                self.partition.end(self.staged, self.key, result.slot, url, end);
+                self.partition
+                    .end(self.staged, self.key, result.slot, url, end);
             }
         }
         Ok(fate)
@@ -90,12 +101,14 @@ impl JobUrls<'_, '_> {
         self.partition.counts.retried += 1;
         remove_url(&mut self.staged.rows, self.key, slot);
         forget_fresh(self.staged, self.key, slot, &url);
-        self.server.queues.push_retry(&mut self.staged.rows, self.key, slot, &url, at);
+        self.server
+            .queues
+            .push_retry(&mut self.staged.rows, self.key, slot, &url, at);
     }
 }
 
-/// Notes by the end of a request that the server answered, and in what time, or leaves it alone for longer. `served`: its
-/// job brought an answer. The job may be one for a robots.txt.
+/// Notes by the end of a request that the server answered, and in what time, or leaves it alone for
+/// longer. `served`: its job brought an answer. The job may be one for a robots.txt.
 pub(crate) fn take_trouble(
     server: &mut Server,
     lease: &mut Lease,

@@ -1,14 +1,15 @@
 //! The scheduler's core: takes events, keeps servers in their places, and commits what changed.
 //!
-//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands, tokens. Out: outcomes; sitemaps; jobs,
-//! renewals and revocations; requests for addresses; errands; needs of tokens.
+//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands, tokens. Out: outcomes;
+//! sitemaps; jobs, renewals and revocations; requests for addresses; errands; needs of tokens.
 //!
-//! Invariants: a server has at most one lease, committed before its job is sent (P1); none is granted before
-//! the server's next-contact time, which survives restarts (P2); after every step each new URL waits, is in
-//! flight or has exactly one outcome (P3); a URL is only granted under a fresh robots.txt (P5), and within all
-//! budgets; memory holds servers in play, never URLs (P6).
+//! Invariants: a server has at most one lease, committed before its job is sent (P1); none is
+//! granted before the server's next-contact time, which survives restarts (P2); after every step
+//! each new URL waits, is in flight or has exactly one outcome (P3); a URL is only granted under a
+//! fresh robots.txt (P5), and within all budgets; memory holds servers in play, never URLs (P6).
 //!
-//! Sources: Cao, Jiang and Singh 2003, two-level scheduling; Najork and Heydon 2001, Mercator's back queues.
+//! Sources: Cao, Jiang and Singh 2003, two-level scheduling; Najork and Heydon 2001, Mercator's
+//! back queues.
 
 use crate::budget::hosts::HOSTS;
 use crate::budget::shares::DOMAINS;
@@ -43,11 +44,13 @@ use rhumb_config::orders::{Orders, Selector};
 use rhumb_partition::Owners;
 use rhumb_stage::store::{Store, StoreError, Table};
 use rhumb_stage::{
-    Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion, Reported,
-    ServerQueue, Trap,
+    Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion,
+    Reported, ServerQueue, Trap,
 };
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{Ask, AskReply, Boosts, Edge, Errand, Origin, ReadyUrls, Report, Undecodable, decode};
+use rhumb_wire::message::{
+    Ask, AskReply, Boosts, Edge, Errand, Origin, ReadyUrls, Report, Undecodable, decode,
+};
 use rhumb_wire::topology::StageName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +71,8 @@ pub const TABLES: [(Table, Keyed); 10] = [
     (META, Keyed::ByPartition),
 ];
 
-/// URLs that one step ends without a contact, at most. The next step follows at once and ends the rest.
+/// URLs that one step ends without a contact, at most. The next step follows at once and ends the
+/// rest.
 const ENDINGS_PER_STEP: usize = 1000;
 /// Servers that one step looks after because their wait is over, at most.
 const DUE_PER_STEP: usize = 1000;
@@ -122,15 +126,17 @@ pub struct Scheduler {
 
 impl std::fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scheduler").field("epoch", &self.epoch).finish_non_exhaustive()
+        f.debug_struct("Scheduler")
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
     }
 }
 
 impl Scheduler {
     /// Rebuilds the scheduler of `partitions` from its store.
     ///
-    /// `epoch` must be larger than in any earlier life: it tells the jobs of this one from theirs. Outstanding
-    /// jobs get a full lease from `now` on, waits go on from where they were.
+    /// `epoch` must be larger than in any earlier life: it tells the jobs of this one from theirs.
+    /// Outstanding jobs get a full lease from `now` on, waits go on from where they were.
     ///
     /// # Errors
     /// The store cannot be read, or a row is not understood.
@@ -173,32 +179,54 @@ impl Scheduler {
         self.servers.key_of(server).unwrap()
     }
 
-    /// Takes a message. Gives the fetcher's name when it is an ask, which is answered at the end of the step.
-    fn message(&mut self, input: Input, staged: &mut Staged<'_>) -> Result<Option<String>, StoreError> {
+    /// Takes a message. Gives the fetcher's name when it is an ask, which is answered at the end of
+    /// the step.
+    fn message(
+        &mut self,
+        input: Input,
+        staged: &mut Staged<'_>,
+    ) -> Result<Option<String>, StoreError> {
         match input {
-            Input::Ready(ReadyUrls { partition, urls, .. }) if !self.servers.owns(partition) => {
+            Input::Ready(ReadyUrls {
+                partition, urls, ..
+            }) if !self.servers.owns(partition) => {
                 self.foreign += 1;
                 self.servers.leave_out(urls.len() as u64, staged);
             }
             // Its lease runs out, and its URLs are tried again.
-            Input::Report(Report { partition, .. }) if !self.servers.owns(partition) => self.foreign += 1,
+            Input::Report(Report { partition, .. }) if !self.servers.owns(partition) => {
+                self.foreign += 1
+            }
             Input::Ready(ready) => {
-                self.malformed += intake::take_on(&mut self.servers, &self.drops, &mut self.traps, &ready, staged)?;
+                self.malformed += intake::take_on(
+                    &mut self.servers,
+                    &self.drops,
+                    &mut self.traps,
+                    &ready,
+                    staged,
+                )?;
             }
             Input::Report(report) => match self.servers.key_of(&report.server) {
                 Some(key) if !self.servers.covers(report.partition, key) => self.malformed += 1,
-                Some(key) if self.servers.owns(key.partition) => self.reports().take(key, &report, staged)?,
-                // Its partition was split since the job was granted, and its half has another owner.
+                Some(key) if self.servers.owns(key.partition) => {
+                    self.reports().take(key, &report, staged)?
+                }
+                // Its partition was split since the job was granted, and its half has another
+                // owner.
                 Some(key) => staged.messages.pass_on(key.partition, report),
                 None => self.malformed += 1,
             },
             Input::Errand(errand) => self.errand(errand, staged)?,
             Input::Boosts(boosts) => {
-                self.lifts.take(&mut self.servers, &self.drops, &boosts, staged)?;
-                self.traps.sketched(&mut self.servers, &boosts.sketches, staged)?;
+                self.lifts
+                    .take(&mut self.servers, &self.drops, &boosts, staged)?;
+                self.traps
+                    .sketched(&mut self.servers, &boosts.sketches, staged)?;
             }
             Input::Ask(ask) => {
-                self.grants.fetchers.ask(staged.now, &ask, staged.settings.ask_lifetime);
+                self.grants
+                    .fetchers
+                    .ask(staged.now, &ask, staged.settings.ask_lifetime);
                 return Ok(Some(ask.fetcher));
             }
         }
@@ -216,7 +244,10 @@ impl Scheduler {
             Errand::Tokens { .. } | Errand::TopicTokens { .. } => return Ok(()),
             Errand::Rights { circle } => {
                 match circle.parse() {
-                    Ok(circle) => self.places.circles.call(circle, staged.now, staged.settings),
+                    Ok(circle) => self
+                        .places
+                        .circles
+                        .call(circle, staged.now, staged.settings),
                     Err(()) => self.malformed += 1,
                 }
                 return Ok(());
@@ -249,26 +280,37 @@ impl Scheduler {
     /// Looks after servers whose wait is over.
     fn look_after_due(&mut self, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         for _ in 0..DUE_PER_STEP {
-            let Some(key) = self.places.queue.first_due(staged.now) else { return Ok(()) };
-            let lease = self.servers.get(key).and_then(|server| server.lease.as_ref());
+            let Some(key) = self.places.queue.first_due(staged.now) else {
+                return Ok(());
+            };
+            let lease = self
+                .servers
+                .get(key)
+                .and_then(|server| server.lease.as_ref());
             if lease.is_some_and(|lease| lease.deadline <= staged.now) {
                 self.reports().expire(key, staged)?;
             }
-            self.places.find(key, &mut self.servers, &mut self.errands, staged)?;
+            self.places
+                .find(key, &mut self.servers, &mut self.errands, staged)?;
         }
         self.more = true;
         Ok(())
     }
 
-    /// Finds places, ends URLs and grants jobs until nothing more can be done now, or the step has done enough.
+    /// Finds places, ends URLs and grants jobs until nothing more can be done now, or the step has
+    /// done enough.
     ///
     /// Gives the fetchers that got a job, one entry for each.
     fn settle(&mut self, staged: &mut Staged<'_>) -> Result<Vec<String>, StoreError> {
         let mut granted = Vec::new();
         loop {
-            self.places.queue.limits.take_budgets(self.servers.shares().of_topics());
+            self.places
+                .queue
+                .limits
+                .take_budgets(self.servers.shares().of_topics());
             while let Some(key) = staged.unsettled.pop_front() {
-                self.places.find(key, &mut self.servers, &mut self.errands, staged)?;
+                self.places
+                    .find(key, &mut self.servers, &mut self.errands, staged)?;
             }
             if self.places.tend_circles(staged) {
                 continue;
@@ -285,7 +327,12 @@ impl Scheduler {
                 self.more = true;
                 return Ok(granted);
             }
-            match self.grants.grant(&mut self.servers, &mut self.places, &mut self.errands, staged)? {
+            match self.grants.grant(
+                &mut self.servers,
+                &mut self.places,
+                &mut self.errands,
+                staged,
+            )? {
                 Granted::Job(fetcher) => granted.push(fetcher),
                 Granted::Nothing => {}
                 Granted::NoFetcher => {
@@ -299,12 +346,28 @@ impl Scheduler {
 
     /// Servers that may be given to a fetcher that asks.
     fn ready(&self) -> usize {
-        if self.servers.paused().has_all() { 0 } else { self.places.queue.ready() }
+        if self.servers.paused().has_all() {
+            0
+        } else {
+            self.places.queue.ready()
+        }
     }
 
     fn inquiry(&self, now: Timestamp) -> Inquiry<'_> {
-        let Scheduler { settings, servers, places, grants, .. } = self;
-        Inquiry { now, settings, servers, places, grants }
+        let Scheduler {
+            settings,
+            servers,
+            places,
+            grants,
+            ..
+        } = self;
+        Inquiry {
+            now,
+            settings,
+            servers,
+            places,
+            grants,
+        }
     }
 
     /// Why a server, `scheme://host[:port]`, is not being fetched at `now`.
@@ -328,7 +391,10 @@ impl Core for Scheduler {
             Edge::FetchAsks => decode(payload).map(Input::Ask),
             Edge::Errands => decode(payload).map(Input::Errand),
             Edge::UrlsBoosts => decode(payload).map(Input::Boosts),
-            _ => Err(Undecodable::Corrupt(format!("the scheduler takes nothing from edge {}", edge.name()))),
+            _ => Err(Undecodable::Corrupt(format!(
+                "the scheduler takes nothing from edge {}",
+                edge.name()
+            ))),
         }
     }
 
@@ -338,7 +404,8 @@ impl Core for Scheduler {
         event: Event<Input, LedgerAnswer>,
         out: &mut Output<LedgerNeed>,
     ) -> Result<(), StoreError> {
-        let (settings, store) = (Arc::clone(&self.settings), Arc::clone(self.servers.store()));
+        let settings = Arc::clone(&self.settings);
+        let store = Arc::clone(self.servers.store());
         let index = std::mem::take(&mut self.index);
         let mut staged = Staged::new(now, &settings, store.as_ref(), index, ENDINGS_PER_STEP);
         self.more = false;
@@ -348,15 +415,20 @@ impl Core for Scheduler {
         if std::mem::take(&mut self.are_others_paused) {
             staged.stopped.extend(self.servers.stop_paused());
         }
-        let (mut asked, is_free) = (None, matches!(event, Event::Wake));
+        let mut asked = None;
+        let is_free = matches!(event, Event::Wake);
         match event {
             Event::Message { ticket, input } => {
                 out.finish(ticket);
-                asked = self.message(input, &mut staged)?.map(|asker| (ticket, asker));
+                asked = self
+                    .message(input, &mut staged)?
+                    .map(|asker| (ticket, asker));
             }
             Event::Drain => self.grants.drain(),
             Event::HearsAgain => self.servers.hear_again(&mut staged),
-            Event::Answer(LedgerAnswer::Rights(settled)) => self.places.settled(&settled, &mut staged),
+            Event::Answer(LedgerAnswer::Rights(settled)) => {
+                self.places.settled(&settled, &mut staged)
+            }
             Event::Answer(LedgerAnswer::Tokens(settled)) => {
                 if let Some(domain) = self.servers.shares_mut().settled(&settled, &mut staged) {
                     self.places.pass_on(Room::Domain(domain), &mut staged);
@@ -369,27 +441,35 @@ impl Core for Scheduler {
         let (jobs, goes_on) = self.drops.look(is_free, &mut self.servers, &mut staged)?;
         staged.stopped.extend(jobs);
         self.more |= goes_on;
-        self.more |= self.traps.free(is_free, &mut self.servers, &self.drops, &mut staged)?;
+        self.more |= self
+            .traps
+            .free(is_free, &mut self.servers, &self.drops, &mut staged)?;
         self.places.queue.tend(now);
         self.servers.look_after_topics(&mut staged);
         let granted = self.settle(&mut staged)?;
         self.grants.fetchers.stop_jobs(&mut staged);
         if let Some((ticket, asker)) = asked {
             let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
-            let [granted, ready] = [granted, self.ready()].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
+            let [granted, ready] =
+                [granted, self.ready()].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
             out.reply(ticket, &AskReply { granted, ready });
         }
         self.servers.take_topic_urls(&mut staged);
         self.servers.shares_mut().ask(&mut staged);
         self.servers.save(&mut staged);
         self.places.save(&mut staged);
-        let (epoch, refreshes) = (self.epoch, &mut self.refreshes);
+        let epoch = self.epoch;
+        let refreshes = &mut self.refreshes;
         self.index = staged.flush(out, || {
             *refreshes += 1;
-            // The number differs in every life, so that no answer is taken for one to an earlier life's request.
+            // The number differs in every life, so that no answer is taken for one to an earlier
+            // life's request.
             (epoch << 32).wrapping_add(*refreshes)
         });
-        debug_assert!(self.servers.conserves(), "P3: new URLs = outcomes + waiting + in flight");
+        debug_assert!(
+            self.servers.conserves(),
+            "P3: new URLs = outcomes + waiting + in flight"
+        );
         Ok(())
     }
 
@@ -411,54 +491,90 @@ impl Core for Scheduler {
             self.opened.extend(self.servers.end_traps(owners.traps_end));
             self.more = true;
         } else if stage == StageName::Dedup {
-            let halved = owners.all().filter_map(|(partition, of)| Some((partition, of.retired?)));
+            let halved = owners
+                .all()
+                .filter_map(|(partition, of)| Some((partition, of.retired?)));
             let halved = halved.filter(|(_, retired)| owners.version(retired.into[0]) > 0);
-            self.last_serials = halved.map(|(partition, retired)| (partition, retired.last_serial)).collect();
+            self.last_serials = halved
+                .map(|(partition, retired)| (partition, retired.last_serial))
+                .collect();
         }
     }
 
     fn orders(&mut self, orders: &Orders) {
         self.opened.extend(self.servers.pause(Paused::by(orders)));
-        self.traps.heed(&orders.released, &self.settings, &mut self.servers);
+        self.traps
+            .heed(&orders.released, &self.settings, &mut self.servers);
         self.drops.heed(orders);
         (self.are_others_paused, self.more) = (true, true);
     }
 
-    /// All URLs that dedup has numbered within the partition: of this generation, since those of an earlier one may be lost.
+    /// All URLs that dedup has numbered within the partition: of this generation, since those of an
+    /// earlier one may be lost.
     fn has_all(&self, partition: u16) -> bool {
         let follow = serials_follow(self.settings.generation);
         let last = self.last_serials.get(&partition);
-        last.is_some_and(|last| self.servers.taken_on(partition, follow) >= last.saturating_sub(follow))
+        last.is_some_and(|last| {
+            self.servers.taken_on(partition, follow) >= last.saturating_sub(follow)
+        })
     }
 
-    /// Reports come to whoever has the partition; without any, only tokens are left to be given back.
+    /// Reports come to whoever has the partition; without any, only tokens are left to be given
+    /// back.
     fn is_idle(&self) -> bool {
         self.servers.is_settled()
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
         let queue = &self.places.queue;
-        let dues =
-            [queue.next_due(), queue.unlimited_at(), self.servers.shares().ask_at(), self.places.circles.look_at()];
-        if self.more { Some(Timestamp::ZERO) } else { dues.into_iter().flatten().min() }
+        let dues = [
+            queue.next_due(),
+            queue.unlimited_at(),
+            self.servers.shares().ask_at(),
+            self.places.circles.look_at(),
+        ];
+        if self.more {
+            Some(Timestamp::ZERO)
+        } else {
+            dues.into_iter().flatten().min()
+        }
     }
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         // How it would be found is not known.
-        let order = self.drops.order_for(url, &Origin::default()).map(|order| format!("; {order}")).unwrap_or_default();
+        let order = self
+            .drops
+            .order_for(url, &Origin::default())
+            .map(|order| format!("; {order}"))
+            .unwrap_or_default();
         Ok(self.inquiry(now).why_url(url)?.map(|why| why + &order))
     }
 
-    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
+    fn queue(
+        &self,
+        now: Timestamp,
+        question: &QueueQuestion,
+    ) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         self.inquiry(now).queue(question).map(Some)
     }
 
-    fn report(&self, now: Timestamp, hosts: usize, after: Option<&[u8]>) -> Result<Option<Reported>, StoreError> {
+    fn report(
+        &self,
+        now: Timestamp,
+        hosts: usize,
+        after: Option<&[u8]>,
+    ) -> Result<Option<Reported>, StoreError> {
         self.inquiry(now).report(hosts, after).map(Some)
     }
 
-    fn count(&self, selector: &Selector, after: Option<&[u8]>) -> Result<Option<Counted>, StoreError> {
-        self.inquiry(Timestamp::ZERO).count(selector, after).map(Some)
+    fn count(
+        &self,
+        selector: &Selector,
+        after: Option<&[u8]>,
+    ) -> Result<Option<Counted>, StoreError> {
+        self.inquiry(Timestamp::ZERO)
+            .count(selector, after)
+            .map(Some)
     }
 
     fn drop_progress(&self, id: u64) -> Option<DropProgress> {

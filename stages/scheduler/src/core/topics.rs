@@ -6,8 +6,8 @@ use rhumb_config::DEFAULT_TOPIC;
 use rhumb_stage::CountOfTopic;
 
 impl Inquiry<'_> {
-    /// The numbers of each topic; none where there is one topic alone. Those of topics that are not configured count for the
-    /// default one.
+    /// The numbers of each topic; none where there is one topic alone. Those of topics that are not
+    /// configured count for the default one.
     pub(crate) fn counts_by_topic(&self) -> Vec<CountOfTopic> {
         let topics = &self.settings.topics;
         if topics.is_one() {
@@ -17,7 +17,11 @@ impl Inquiry<'_> {
         let of = |(index, name): (TopicIndex, &str)| {
             let counts = totals.get(&index).copied().unwrap_or_default();
             let (connections, used) = self.places.queue.turns.use_of(index);
-            let name = if index == TopicIndex::OTHERS { DEFAULT_TOPIC } else { name };
+            let name = if index == TopicIndex::OTHERS {
+                DEFAULT_TOPIC
+            } else {
+                name
+            };
             let numbers = [
                 ("topic_new_total", counts.new),
                 ("topic_waiting", counts.in_hand()),
@@ -26,7 +30,11 @@ impl Inquiry<'_> {
                 ("topic_connections", connections),
                 ("topic_connection_seconds_total", used.as_secs()),
             ];
-            numbers.map(|(count, value)| CountOfTopic { topic: name.to_owned(), count, value })
+            numbers.map(|(count, value)| CountOfTopic {
+                topic: name.to_owned(),
+                count,
+                value,
+            })
         };
         topics.names().flat_map(of).collect()
     }

@@ -1,12 +1,13 @@
-//! Traps: URLs of shapes that bring only themselves go last, and those of shapes that also repeat themselves are kept back.
+//! Traps: URLs of shapes that bring only themselves go last, and those of shapes that also repeat
+//! themselves are kept back.
 //!
 //! In: new URLs, sketches of pages, the orders of operators. Out: the lanes of URLs.
 //!
-//! A URL that waits goes to a later lane when it comes to its turn; only operators bring it back. What is kept back
-//! waits on disk until nothing else in the crawl waits, and ends then.
+//! A URL that waits goes to a later lane when it comes to its turn; only operators bring it back.
+//! What is kept back waits on disk until nothing else in the crawl waits, and ends then.
 //!
-//! Invariants: a URL that changes its lane keeps all else, in one commit (P3); nothing is kept back that
-//! operators have released.
+//! Invariants: a URL that changes its lane keeps all else, in one commit (P3); nothing is kept back
+//! that operators have released.
 
 use crate::core::drops::Drops;
 use crate::core::idle::Inquiry;
@@ -31,11 +32,13 @@ use std::time::Duration;
 
 /// A server of which fewer URLs came has no shapes.
 const URLS_MIN: u64 = 64;
-/// Shapes that are behind whose servers are known, at most. One that is forgotten is known again with its next URL.
+/// Shapes that are behind whose servers are known, at most. One that is forgotten is known again
+/// with its next URL.
 const BEHIND_MAX: usize = 1 << 16;
 /// URLs of traps that are looked at together when they are released: a few milliseconds.
 const FREED_AT_ONCE: usize = 1000;
-/// How often a scheduler looks at them that has other things to do. One that has none goes on at once.
+/// How often a scheduler looks at them that has other things to do. One that has none goes on at
+/// once.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Traps that are told, at most.
 const TOLD_MAX: usize = 20;
@@ -47,7 +50,8 @@ pub(crate) struct Traps {
     behind: HashMap<u64, ServerKey>,
     /// What operators have released.
     released: Vec<Release>,
-    /// Servers at which URLs may lie in the lane of traps whose shapes are none, with the next slot to look at.
+    /// Servers at which URLs may lie in the lane of traps whose shapes are none, with the next slot
+    /// to look at.
     to_free: BTreeMap<ServerKey, u64>,
     look_at: Timestamp,
     /// Shapes that became traps in this life.
@@ -56,15 +60,25 @@ pub(crate) struct Traps {
 
 impl Traps {
     /// The lane of a new URL of a server.
-    pub(crate) fn lane(&mut self, key: ServerKey, server: &mut Server, url: &FrontierUrl, settings: &Settings) -> Lane {
+    pub(crate) fn lane(
+        &mut self,
+        key: ServerKey,
+        server: &mut Server,
+        url: &FrontierUrl,
+        settings: &Settings,
+    ) -> Lane {
         if server.queues.numbered() < URLS_MIN {
             return Lane::Ahead;
         }
         let hash = shape_hash(&url.url);
         // A path without numbers and parameters is one URL's alone.
         let is_of_many = || shape(&url.url) != path_of(&url.url);
-        let lane =
-            server.shapes.found(hash, source(url.origin.found_on(), &server.name), is_of_many, || shape(&url.url));
+        let lane = server.shapes.found(
+            hash,
+            source(url.origin.found_on(), &server.name),
+            is_of_many,
+            || shape(&url.url),
+        );
         let lane = match lane {
             // It was released, or nothing is a trap any more, since its last URL came.
             Lane::Trapped if self.is_no_trap(&server.name, hash, settings) => {
@@ -84,7 +98,11 @@ impl Traps {
 
     /// Says whether a shape of a server is no trap, whatever it looks like.
     fn is_no_trap(&self, server: &str, shape: u64, settings: &Settings) -> bool {
-        settings.shape_pages == 0 || self.released.iter().any(|release| release.has(server, shape))
+        settings.shape_pages == 0
+            || self
+                .released
+                .iter()
+                .any(|release| release.has(server, shape))
     }
 
     /// Sketches of pages came.
@@ -99,11 +117,19 @@ impl Traps {
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
         for Sketched { shape, sketch } in sketches {
-            let Some(&key) = self.behind.get(shape) else { continue };
+            let Some(&key) = self.behind.get(shape) else {
+                continue;
+            };
             // One at which a single URL waits at a time is out of memory between any two.
-            let Some(server) = servers.load(key)? else { continue };
+            let Some(server) = servers.load(key)? else {
+                continue;
+            };
             let is_no_trap = self.is_no_trap(&server.name, *shape, staged.settings);
-            let pages_max = if is_no_trap { 0 } else { staged.settings.shape_pages };
+            let pages_max = if is_no_trap {
+                0
+            } else {
+                staged.settings.shape_pages
+            };
             if server.shapes.sketched(*shape, *sketch, pages_max) {
                 self.behind.remove(shape);
                 self.found += 1;
@@ -117,21 +143,35 @@ impl Traps {
     }
 
     /// Operators have released this from now on.
-    pub(crate) fn heed(&mut self, released: &[Release], settings: &Settings, servers: &mut Servers) {
+    pub(crate) fn heed(
+        &mut self,
+        released: &[Release],
+        settings: &Settings,
+        servers: &mut Servers,
+    ) {
         self.released = released.to_vec();
         for key in servers.with_traps() {
-            let Some(server) = servers.get_mut(key) else { continue };
-            let of_traps = server.shapes.verdicts().filter(|(_, verdict)| verdict.lane == Lane::Trapped);
-            let free = of_traps.map(|(shape, _)| shape).filter(|shape| self.is_no_trap(&server.name, *shape, settings));
+            let Some(server) = servers.get_mut(key) else {
+                continue;
+            };
+            let of_traps = server
+                .shapes
+                .verdicts()
+                .filter(|(_, verdict)| verdict.lane == Lane::Trapped);
+            let free = of_traps
+                .map(|(shape, _)| shape)
+                .filter(|shape| self.is_no_trap(&server.name, *shape, settings));
             let free: Vec<u64> = free.collect();
             if !free.is_empty() {
-                free.into_iter().for_each(|shape| server.shapes.release(shape));
+                free.into_iter()
+                    .for_each(|shape| server.shapes.release(shape));
                 self.to_free.insert(key, 0);
             }
         }
     }
 
-    /// Lets some of what was released wait behind all others again, when it is time. Says whether there is more to do.
+    /// Lets some of what was released wait behind all others again, when it is time. Says whether
+    /// there is more to do.
     ///
     /// # Errors
     ///
@@ -145,32 +185,54 @@ impl Traps {
     ) -> Result<bool, StoreError> {
         // A drop that has looked at a part of the slots would miss what moves there.
         let may_be = |(key, _): &(&ServerKey, &u64)| !drops.are_at_work_on(key.partition);
-        let Some((&key, &from)) = self.to_free.iter().find(may_be) else { return Ok(false) };
+        let Some((&key, &from)) = self.to_free.iter().find(may_be) else {
+            return Ok(false);
+        };
         if !is_free && self.look_at > staged.now {
             return Ok(true);
         }
         self.look_at = staged.now + LOOK_EVERY;
         self.to_free.remove(&key);
-        let Some(server) = servers.get_mut(key) else { return Ok(true) };
+        let Some(server) = servers.get_mut(key) else {
+            return Ok(true);
+        };
         let trapped = server.queues.waiting().filter(|queue| queue.trapped() > 0);
-        let range = trapped.map(|queue| trapped_slots(queue.topic())).find(|range| range.end > from);
+        let range = trapped
+            .map(|queue| trapped_slots(queue.topic()))
+            .find(|range| range.end > from);
         let Some(range) = range else { return Ok(true) };
-        let (mut next, mut looked_at, mut freed) = (range.end, 0, Vec::new());
-        visit_urls(&staged.rows, key, from.max(range.start)..range.end, &mut |slot, url| {
-            if looked_at == FREED_AT_ONCE {
-                next = slot;
-                return false;
-            }
-            looked_at += 1;
-            if server.shapes.lane(shape_hash(&url.url)) != Lane::Trapped {
-                freed.push((slot, url));
-            }
-            true
-        })?;
+        let mut next = range.end;
+        let mut looked_at = 0;
+        let mut freed = Vec::new();
+        visit_urls(
+            &staged.rows,
+            key,
+            from.max(range.start)..range.end,
+            &mut |slot, url| {
+                if looked_at == FREED_AT_ONCE {
+                    next = slot;
+                    return false;
+                }
+                looked_at += 1;
+                if server.shapes.lane(shape_hash(&url.url)) != Lane::Trapped {
+                    freed.push((slot, url));
+                }
+                true
+            },
+        )?;
         for (slot, url) in freed {
-            let Some(queue) = server.queues.get_mut(topic_of(slot)) else { continue };
+            let Some(queue) = server.queues.get_mut(topic_of(slot)) else {
+                continue;
+            };
             let order = Order::LAST.in_lane(Lane::Behind);
-            queue.lift(&mut staged.rows, key, slot, &url, order, staged.settings.head_max());
+            queue.lift(
+                &mut staged.rows,
+                key,
+                slot,
+                &url,
+                order,
+                staged.settings.head_max(),
+            );
         }
         self.to_free.insert(key, next);
         staged.touch(key);
@@ -185,7 +247,9 @@ impl Traps {
 
 /// Where a URL of a server was found. A list of URLs is no page of a shape.
 fn source(page: &str, server: &str) -> Source {
-    let is_list = [".xml", ".xml.gz", ".txt"].iter().any(|name| path_of(page).ends_with(name));
+    let is_list = [".xml", ".xml.gz", ".txt"]
+        .iter()
+        .any(|name| path_of(page).ends_with(name));
     match !page.is_empty() && server_of(page) == server && !is_list {
         true => Source::Shape(shape_hash(page)),
         false => Source::Elsewhere,
@@ -196,9 +260,17 @@ impl Inquiry<'_> {
     /// The traps whose URLs are kept back, those of the servers with most of them first.
     pub(crate) fn traps(&self) -> Vec<Trap> {
         let mut traps = Vec::new();
-        for server in self.servers.with_traps().into_iter().filter_map(|key| self.servers.get(key)) {
+        for server in self
+            .servers
+            .with_traps()
+            .into_iter()
+            .filter_map(|key| self.servers.get(key))
+        {
             let waiting = server.queues.trapped();
-            let of_traps = server.shapes.verdicts().filter(|(_, verdict)| waiting > 0 && verdict.lane == Lane::Trapped);
+            let of_traps = server
+                .shapes
+                .verdicts()
+                .filter(|(_, verdict)| waiting > 0 && verdict.lane == Lane::Trapped);
             traps.extend(of_traps.map(|(_, verdict)| Trap {
                 server: server.name.to_string(),
                 shape: verdict.shape.to_owned(),
@@ -207,7 +279,9 @@ impl Inquiry<'_> {
                 waiting,
             }));
         }
-        traps.sort_by(|one, other| (Reverse(one.waiting), &one.server).cmp(&(Reverse(other.waiting), &other.server)));
+        traps.sort_by(|one, other| {
+            (Reverse(one.waiting), &one.server).cmp(&(Reverse(other.waiting), &other.server))
+        });
         traps.truncate(TOLD_MAX);
         traps
     }

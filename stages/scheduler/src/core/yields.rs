@@ -1,8 +1,9 @@
 //! Which jobs yield: those of lower topics, when servers of a higher one wait for connections.
 //!
-//! A job that is asked to yield finishes the request in hand, and reports the other URLs as untried. No connection is broken
-//! (Cao, Jiang and Singh 2003: the server level is not preemptive), and the higher topic gets its turn within a page (Fan and
-//! Li 2015: a higher priority preempts).
+//! A job that is asked to yield finishes the request in hand, and reports the other URLs as
+//! untried. No connection is broken (Cao, Jiang and Singh 2003: the server level is not
+//! preemptive), and the higher topic gets its turn within a page (Fan and Li 2015: a higher
+//! priority preempts).
 //!
 //! Invariant: no more jobs yield at once than servers wait.
 
@@ -45,7 +46,12 @@ impl Yields {
     /// Jobs that are to yield to so many servers of a priority, the lowest first.
     pub(crate) fn for_servers(&self, priority: u8, servers: usize) -> Vec<(u8, ServerKey)> {
         let wanted = servers.saturating_sub(self.yielding.len());
-        self.running.iter().take_while(|(of, _)| *of < priority).take(wanted).copied().collect()
+        self.running
+            .iter()
+            .take_while(|(of, _)| *of < priority)
+            .take(wanted)
+            .copied()
+            .collect()
     }
 
     /// The lowest priority of a job that was not asked to yield.
@@ -78,11 +84,21 @@ mod tests {
         }
         assert_eq!(yields.for_servers(9, 2), [(0, server(2)), (0, server(4))]);
         assert!(yields.ask(0, server(2)) && !yields.ask(0, server(2)) && !yields.ask(0, server(7)));
-        assert_eq!(yields.for_servers(9, 2), [(0, server(4))], "one is on its way");
+        assert_eq!(
+            yields.for_servers(9, 2),
+            [(0, server(4))],
+            "one is on its way"
+        );
         assert_eq!(yields.for_servers(9, 9), [(0, server(4)), (5, server(1))]);
-        assert_eq!((yields.for_servers(0, 9), yields.lowest(), yields.asked()), (Vec::new(), Some(0), 1));
+        assert_eq!(
+            (yields.for_servers(0, 9), yields.lowest(), yields.asked()),
+            (Vec::new(), Some(0), 1)
+        );
         yields.ended(0, server(2));
         yields.ended(0, server(4));
-        assert_eq!((yields.for_servers(9, 1), yields.lowest()), (vec![(5, server(1))], Some(5)));
+        assert_eq!(
+            (yields.for_servers(9, 1), yields.lowest()),
+            (vec![(5, server(1))], Some(5))
+        );
     }
 }

@@ -1,13 +1,16 @@
-//! The URLs of a topic at a server that were never tried, in the order in which they are to be tried.
+//! The URLs of a topic at a server that were never tried, in the order in which they are to be
+//! tried.
 //!
-//! Their rows lie on disk in the order in which they are to be taken. The *head* holds the slots of the first of them
-//! in memory, as many as the policy looks at. The *tail* is on disk alone. Those of one lane lie behind those of the one before.
+//! Their rows lie on disk in the order in which they are to be taken. The *head* holds the slots of
+//! the first of them in memory, as many as the policy looks at. The *tail* is on disk alone. Those
+//! of one lane lie behind those of the one before.
 //!
-//! Invariants: head and tail hold each waiting URL once, and all of the head comes before all of the tail. A row that
-//! is not waiting lies before the tail's beginning, or is in flight. Nothing is taken from a server that has URLs in
-//! flight, so the tail is never read then.
+//! Invariants: head and tail hold each waiting URL once, and all of the head comes before all of
+//! the tail. A row that is not waiting lies before the tail's beginning, or is in flight. Nothing
+//! is taken from a server that has URLs in flight, so the tail is never read then.
 //!
-//! Source: Boldi, Marino, Santini and Vigna 2014 (BUbiNG's virtualiser: the tails of queues are on disk).
+//! Source: Boldi, Marino, Santini and Vigna 2014 (BUbiNG's virtualiser: the tails of queues are on
+//! disk).
 
 use crate::frontier::rows::{FrontierUrl, URLS, read_url, visit_urls};
 use crate::keys::server_key::ServerKey;
@@ -17,8 +20,8 @@ use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
 use rhumb_stage::store::StoreError;
 
-/// Rows up to this number are read one by one, because filters say which file of the store has each. More rows are read
-/// in one go.
+/// Rows up to this number are read one by one, because filters say which file of the store has
+/// each. More rows are read in one go.
 const SINGLY_MAX: usize = 3;
 
 /// The URLs of a topic at a server that were never tried.
@@ -39,7 +42,15 @@ pub(crate) struct Fresh {
 
 impl Fresh {
     pub(crate) const fn new(topic: TopicNumber) -> Self {
-        Fresh { topic, head: Vec::new(), tail: fresh_slots(topic).end, tail_urls: 0, behind: 0, trapped: 0, next: 0 }
+        Fresh {
+            topic,
+            head: Vec::new(),
+            tail: fresh_slots(topic).end,
+            tail_urls: 0,
+            behind: 0,
+            trapped: 0,
+            next: 0,
+        }
     }
 
     /// The end of the topic's slots.
@@ -79,9 +90,12 @@ impl Fresh {
         }
     }
 
-    /// One waits no longer in its lane. A scheduler of an earlier version may have written the server's record without counts.
+    /// One waits no longer in its lane. A scheduler of an earlier version may have written the
+    /// server's record without counts.
     fn leave_lane(&mut self, slot: u64) {
-        self.count_of(lane_of(slot)).into_iter().for_each(|urls| *urls = urls.saturating_sub(1));
+        self.count_of(lane_of(slot))
+            .into_iter()
+            .for_each(|urls| *urls = urls.saturating_sub(1));
     }
 
     /// Numbers that were given out.
@@ -99,7 +113,9 @@ impl Fresh {
 
     /// Lets a URL that was taken wait again.
     pub(crate) fn insert(&mut self, slot: u64, head_max: usize) {
-        self.count_of(lane_of(slot)).into_iter().for_each(|urls| *urls += 1);
+        self.count_of(lane_of(slot))
+            .into_iter()
+            .for_each(|urls| *urls += 1);
         if slot >= self.tail {
             self.tail_urls += 1;
             return;
@@ -139,7 +155,11 @@ impl Fresh {
     }
 
     /// The first URL.
-    pub(crate) fn first(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Option<FrontierUrl>, StoreError> {
+    pub(crate) fn first(
+        &self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+    ) -> Result<Option<FrontierUrl>, StoreError> {
         let mut first = None;
         visit_urls(rows, server, self.span(), &mut |_, url| {
             first = Some(url);
@@ -149,9 +169,19 @@ impl Fresh {
     }
 
     /// Reads slots into memory until `wanted` are there, or no more exist.
-    pub(crate) fn read_head(&mut self, rows: &Rows<'_>, server: ServerKey, wanted: usize) -> Result<(), StoreError> {
+    pub(crate) fn read_head(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        wanted: usize,
+    ) -> Result<(), StoreError> {
         let mut read = Vec::new();
-        self.read_tail(rows, server, wanted.saturating_sub(self.head.len()), &mut |slot, _| read.push(slot))?;
+        self.read_tail(
+            rows,
+            server,
+            wanted.saturating_sub(self.head.len()),
+            &mut |slot, _| read.push(slot),
+        )?;
         self.head.append(&mut read);
         Ok(())
     }
@@ -175,7 +205,8 @@ impl Fresh {
                 take(slot, read_url(rows, server, slot)?);
             }
         } else {
-            let (first, end) = (self.head[0], self.end());
+            let first = self.head[0];
+            let end = self.end();
             let mut slots = self.head.drain(..from_head).peekable();
             visit_urls(rows, server, first..end, &mut |slot, url| {
                 if slots.next_if_eq(&slot).is_some() {
@@ -204,7 +235,9 @@ impl Fresh {
         if left == 0 {
             return Ok(());
         }
-        let (slots, tail, tail_urls) = (self.tail..self.end(), &mut self.tail, &mut self.tail_urls);
+        let slots = self.tail..self.end();
+        let tail = &mut self.tail;
+        let tail_urls = &mut self.tail_urls;
         visit_urls(rows, server, slots, &mut |slot, url| {
             take(slot, url);
             *tail = slot + 1;
@@ -229,10 +262,20 @@ impl Fresh {
     }
 
     pub(crate) fn read(row: &mut Reader<'_>, topic: TopicNumber) -> Option<Self> {
-        let (next, urls, tail) = (row.number()?, row.number()?, row.number()?);
+        let next = row.number()?;
+        let urls = row.number()?;
+        let tail = row.number()?;
         let slots = fresh_slots(topic);
         let tail = tail.min(slots.end - slots.start) + slots.start;
-        Some(Fresh { topic, head: Vec::new(), tail, tail_urls: urls, behind: 0, trapped: 0, next })
+        Some(Fresh {
+            topic,
+            head: Vec::new(),
+            tail,
+            tail_urls: urls,
+            behind: 0,
+            trapped: 0,
+            next,
+        })
     }
 
     /// Writes how many are in which lane.

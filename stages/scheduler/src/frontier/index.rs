@@ -1,13 +1,16 @@
 //! Where fresh URLs wait, by fingerprint: so a URL is found when a later link to it counts.
 //!
-//! In: URLs as they begin and cease to wait among the fresh ones. Out: the server and the slot of one.
+//! In: URLs as they begin and cease to wait among the fresh ones. Out: the server and the slot of
+//! one.
 //!
-//! Rows of 27 bytes lie under the hash of the host, like the URLs, and move with them. They are kept only where later links
-//! count. Most links lead to what was found or fetched lately, so the last changes are in memory, too: a look at the store for
-//! each boost was a third of the scheduler's work.
+//! Rows of 27 bytes lie under the hash of the host, like the URLs, and move with them. They are
+//! kept only where later links count. Most links lead to what was found or fetched lately, so the
+//! last changes are in memory, too: a look at the store for each boost was a third of the
+//! scheduler's work.
 //!
-//! Invariants: memory is bounded, and says what the store says, since it begins anew with each life of the core. A row may
-//! outlast its URL when the configuration changes meanwhile: whoever finds a slot looks what lies there.
+//! Invariants: memory is bounded, and says what the store says, since it begins anew with each life
+//! of the core. A row may outlast its URL when the configuration changes meanwhile: whoever finds a
+//! slot looks what lies there.
 
 use crate::keys::server_key::{HOST_BYTES, ServerKey};
 use crate::store::rows::Rows;
@@ -57,19 +60,29 @@ impl Index {
         host: u64,
         url: u64,
     ) -> Result<Option<(ServerKey, u64)>, StoreError> {
-        if let Some(Place { mut server, slot, .. }) = self.recent(url).filter(|place| place.server.host == host) {
+        if let Some(Place {
+            mut server, slot, ..
+        }) = self.recent(url).filter(|place| place.server.host == host)
+        {
             // It may have been split since.
             server.partition = partition;
             return Ok((slot != NOWHERE).then_some((server, slot)));
         }
-        let Some(row) = rows.get(INDEX, &index_key(host, url))? else { return Ok(None) };
-        let Some((server, slot)) = row.split_last_chunk() else { return Ok(None) };
+        let Some(row) = rows.get(INDEX, &index_key(host, url))? else {
+            return Ok(None);
+        };
+        let Some((server, slot)) = row.split_last_chunk() else {
+            return Ok(None);
+        };
         let server = ServerKey::from_bytes(partition, &[&host.to_be_bytes(), server].concat());
         Ok(server.map(|server| (server, u64::from_be_bytes(*slot))))
     }
 
     fn recent(&self, url: u64) -> Option<Place> {
-        self.recent.get(place_of(url)).copied().filter(|place| place.url == url)
+        self.recent
+            .get(place_of(url))
+            .copied()
+            .filter(|place| place.url == url)
     }
 
     fn remember(&mut self, server: ServerKey, url: u64, slot: u64) {
@@ -99,7 +112,8 @@ mod tests {
         let store = MemoryStore::default();
         let mut rows = Rows::new(&store);
         let mut index = Index::default();
-        let (one, other) = (ServerKey::numbered(7), ServerKey::numbered(8));
+        let one = ServerKey::numbered(7);
+        let other = ServerKey::numbered(8);
         index.note(&mut rows, one, 5, 99);
         index.note(&mut rows, other, 5, 1);
         // What memory has of the one gave way to the other: the store still knows.
@@ -109,7 +123,10 @@ mod tests {
         assert_eq!(index.find(&rows, 0, 7, 5).unwrap(), Some((one, 98)));
         index.forget(&mut rows, one, 5);
         assert_eq!(
-            (index.find(&rows, 0, 7, 5).unwrap(), index.find(&rows, 0, 8, 5).unwrap()),
+            (
+                index.find(&rows, 0, 7, 5).unwrap(),
+                index.find(&rows, 0, 8, 5).unwrap()
+            ),
             (None, Some((other, 1)))
         );
     }

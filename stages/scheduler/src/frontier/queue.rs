@@ -1,10 +1,11 @@
-//! The queue of a topic at a server: the URLs of the topic that wait there, in the order in which they go.
+//! The queue of a topic at a server: the URLs of the topic that wait there, in the order in which
+//! they go.
 //!
-//! [`Tried`] URLs go first; [`Fresh`] ones, which were never tried, go last. After their server was set aside the fresh
-//! ones go first, so that the URLs that fail cannot keep it set aside.
+//! [`Tried`] URLs go first; [`Fresh`] ones, which were never tried, go last. After their server was
+//! set aside the fresh ones go first, so that the URLs that fail cannot keep it set aside.
 //!
-//! Each kind is read from its first slot on. A read from the beginning of the range would meet the rows that are already
-//! removed.
+//! Each kind is read from its first slot on. A read from the beginning of the range would meet the
+//! rows that are already removed.
 
 use crate::frontier::fresh::Fresh;
 use crate::frontier::rows::{FrontierUrl, read_url, remove_url, visit_urls, write_url};
@@ -25,14 +26,19 @@ pub(crate) struct Wanted {
     pub(crate) limit: usize,
     /// Those that never failed go before the others.
     pub(crate) fresh_first: bool,
-    /// Those of all lanes; else of those that never failed only the ones of the first lane that has any, and none of traps.
+    /// Those of all lanes; else of those that never failed only the ones of the first lane that has
+    /// any, and none of traps.
     pub(crate) all_lanes: bool,
 }
 
 impl Wanted {
     /// All of them, up to a limit, in the order in which they go.
     pub(crate) fn all(limit: usize) -> Self {
-        Wanted { limit, fresh_first: false, all_lanes: true }
+        Wanted {
+            limit,
+            fresh_first: false,
+            all_lanes: true,
+        }
     }
 }
 
@@ -47,7 +53,11 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) const fn new(topic: TopicNumber) -> Self {
-        Queue { topic, tried: None, fresh: Fresh::new(topic) }
+        Queue {
+            topic,
+            tried: None,
+            fresh: Fresh::new(topic),
+        }
     }
 
     pub(crate) const fn topic(&self) -> TopicNumber {
@@ -55,7 +65,8 @@ impl Queue {
     }
 
     fn tried(&mut self) -> &mut Tried {
-        self.tried.get_or_insert_with(|| Box::new(Tried::new(self.topic)))
+        self.tried
+            .get_or_insert_with(|| Box::new(Tried::new(self.topic)))
     }
 
     /// Number of URLs that wait.
@@ -94,12 +105,18 @@ impl Queue {
 
     /// The lane of those that go next.
     pub(crate) fn lane(&self, now: Timestamp) -> Lane {
-        if self.has_due(now) { Lane::Ahead } else { self.fresh.lane() }
+        if self.has_due(now) {
+            Lane::Ahead
+        } else {
+            self.fresh.lane()
+        }
     }
 
     /// Says whether URLs that were tried before may be tried again.
     fn has_due(&self, now: Timestamp) -> bool {
-        self.tried.as_ref().is_some_and(|tried| tried.len() > 0 && tried.ready_at() <= now)
+        self.tried
+            .as_ref()
+            .is_some_and(|tried| tried.len() > 0 && tried.ready_at() <= now)
     }
 
     /// Takes URLs of traps, up to `limit`. Their rows stay.
@@ -110,7 +127,9 @@ impl Queue {
         limit: usize,
     ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
         let mut taken = Vec::new();
-        let wanted = usize::try_from(self.trapped()).unwrap_or(usize::MAX).min(limit);
+        let wanted = usize::try_from(self.trapped())
+            .unwrap_or(usize::MAX)
+            .min(limit);
         if wanted > 0 {
             visit_urls(rows, server, trapped_slots(self.topic), &mut |slot, url| {
                 taken.push((slot, url));
@@ -129,7 +148,8 @@ impl Queue {
         }
     }
 
-    /// Takes on a new URL. Gives its slot. `head_max`: slots of fresh URLs that are to be in memory.
+    /// Takes on a new URL. Gives its slot. `head_max`: slots of fresh URLs that are to be in
+    /// memory.
     pub(crate) fn push(
         &mut self,
         rows: &mut Rows<'_>,
@@ -148,8 +168,8 @@ impl Queue {
         self.fresh.numbered() < NUMBERS / 2
     }
 
-    /// Moves a fresh URL that waits in this slot to its place among the others. Gives its new slot, and whether it is, or was,
-    /// among the first ones.
+    /// Moves a fresh URL that waits in this slot to its place among the others. Gives its new slot,
+    /// and whether it is, or was, among the first ones.
     pub(crate) fn lift(
         &mut self,
         rows: &mut Rows<'_>,
@@ -163,7 +183,10 @@ impl Queue {
         self.fresh.forget(from);
         remove_url(rows, server, from);
         let slot = self.push(rows, server, url, order, head_max);
-        (slot, was_first || self.fresh.head().binary_search(&slot).is_ok())
+        (
+            slot,
+            was_first || self.fresh.head().binary_search(&slot).is_ok(),
+        )
     }
 
     /// The ranges of slots in which the waiting URLs lie, in the order in which they go.
@@ -178,17 +201,34 @@ impl Queue {
     }
 
     /// Reads slots of fresh URLs into memory until `wanted` are there, or no more exist.
-    pub(crate) fn read_head(&mut self, rows: &Rows<'_>, server: ServerKey, wanted: usize) -> Result<(), StoreError> {
+    pub(crate) fn read_head(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        wanted: usize,
+    ) -> Result<(), StoreError> {
         self.fresh.read_head(rows, server, wanted)
     }
 
-    /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says too.
-    pub(crate) fn push_retry(&mut self, rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, at: Timestamp) {
+    /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says
+    /// too.
+    pub(crate) fn push_retry(
+        &mut self,
+        rows: &mut Rows<'_>,
+        server: ServerKey,
+        url: &FrontierUrl,
+        at: Timestamp,
+    ) {
         self.tried().push(rows, server, url, at);
     }
 
-    /// The URL that has waited for the longest time among those of its kind: returned, retried or fresh.
-    pub(crate) fn first(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Option<FrontierUrl>, StoreError> {
+    /// The URL that has waited for the longest time among those of its kind: returned, retried or
+    /// fresh.
+    pub(crate) fn first(
+        &self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+    ) -> Result<Option<FrontierUrl>, StoreError> {
         match self.tried.as_ref().and_then(|tried| tried.first()) {
             Some(slot) => read_url(rows, server, slot).map(Some),
             None => self.fresh.first(rows, server),
@@ -204,9 +244,9 @@ impl Queue {
         }
     }
 
-    /// Takes URLs that may be tried at `now` from the front: fewer than wanted only when there are no more.
-    /// Their rows stay. `restore` reads points of the partition's clock. With `now` at the end of time it
-    /// takes retries that are not due as well.
+    /// Takes URLs that may be tried at `now` from the front: fewer than wanted only when there are
+    /// no more. Their rows stay. `restore` reads points of the partition's clock. With `now` at the
+    /// end of time it takes retries that are not due as well.
     pub(crate) fn take(
         &mut self,
         rows: &Rows<'_>,
@@ -215,7 +255,11 @@ impl Queue {
         restore: impl Fn(u64) -> Timestamp,
         wanted: Wanted,
     ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
-        let Wanted { limit, fresh_first, all_lanes } = wanted;
+        let Wanted {
+            limit,
+            fresh_first,
+            all_lanes,
+        } = wanted;
         let in_reach = match (all_lanes, self.lane(now)) {
             (true, _) => self.fresh.len(),
             (false, Lane::Trapped) => 0,
@@ -224,14 +268,19 @@ impl Queue {
         let in_reach = usize::try_from(in_reach).unwrap_or(usize::MAX);
         let mut taken = Vec::with_capacity(limit.min(64));
         if fresh_first {
-            self.fresh.take(rows, server, limit.min(in_reach), &mut |slot, url| taken.push((slot, url)))?;
+            self.fresh
+                .take(rows, server, limit.min(in_reach), &mut |slot, url| {
+                    taken.push((slot, url))
+                })?;
         }
         let fresh_left = in_reach - taken.len();
         if let Some(tried) = &mut self.tried {
             tried.take(rows, server, now, restore, limit, &mut taken)?;
         }
         let limit = (limit - taken.len()).min(fresh_left);
-        self.fresh.take(rows, server, limit, &mut |slot, url| taken.push((slot, url)))?;
+        self.fresh.take(rows, server, limit, &mut |slot, url| {
+            taken.push((slot, url))
+        })?;
         Ok(taken)
     }
 
@@ -260,8 +309,16 @@ impl Queue {
         self.fresh.write(row);
     }
 
-    pub(crate) fn read(row: &mut Reader<'_>, topic: TopicNumber, restore: impl Fn(u64) -> Timestamp) -> Option<Self> {
-        Some(Queue { topic, tried: Tried::read(row, topic, restore)?, fresh: Fresh::read(row, topic)? })
+    pub(crate) fn read(
+        row: &mut Reader<'_>,
+        topic: TopicNumber,
+        restore: impl Fn(u64) -> Timestamp,
+    ) -> Option<Self> {
+        Some(Queue {
+            topic,
+            tried: Tried::read(row, topic, restore)?,
+            fresh: Fresh::read(row, topic)?,
+        })
     }
 
     /// Writes how many of its URLs are in which lane.

@@ -1,6 +1,7 @@
 //! The queues of a server: one for each topic whose URLs came to it.
 //!
-//! Invariant: a queue stays when it is empty, because URLs of it may be in flight, and its numbers go on.
+//! Invariant: a queue stays when it is empty, because URLs of it may be in flight, and its numbers
+//! go on.
 
 use crate::frontier::queue::{Queue, Wanted};
 use crate::frontier::rows::FrontierUrl;
@@ -62,7 +63,10 @@ impl Queues {
 
     /// The queue of a topic; none when no URL of it came here.
     pub(crate) fn get_mut(&mut self, topic: TopicNumber) -> Option<&mut Queue> {
-        let place = self.of_topics.binary_search_by_key(&topic, Queue::topic).ok()?;
+        let place = self
+            .of_topics
+            .binary_search_by_key(&topic, Queue::topic)
+            .ok()?;
         self.of_topics.get_mut(place)
     }
 
@@ -77,7 +81,8 @@ impl Queues {
         &mut self.of_topics[place]
     }
 
-    /// Takes on a new URL of a topic. Gives its slot. `head_max`: slots of fresh URLs of the topic that are to be in memory.
+    /// Takes on a new URL of a topic. Gives its slot. `head_max`: slots of fresh URLs of the topic
+    /// that are to be in memory.
     pub(crate) fn push(
         &mut self,
         rows: &mut Rows<'_>,
@@ -90,8 +95,8 @@ impl Queues {
         self.of(topic).push(rows, server, url, order, head_max)
     }
 
-    /// Appends a URL that failed, and had this slot, to those of its topic. It is not to be tried before `at`, which its
-    /// `not_before` says too.
+    /// Appends a URL that failed, and had this slot, to those of its topic. It is not to be tried
+    /// before `at`, which its `not_before` says too.
     pub(crate) fn push_retry(
         &mut self,
         rows: &mut Rows<'_>,
@@ -104,29 +109,45 @@ impl Queues {
     }
 
     /// Puts slots that were taken back to where they were.
-    pub(crate) fn give_back(&mut self, slots: impl DoubleEndedIterator<Item = u64>, head_max: usize) {
+    pub(crate) fn give_back(
+        &mut self,
+        slots: impl DoubleEndedIterator<Item = u64>,
+        head_max: usize,
+    ) {
         for slot in slots.rev() {
             self.of(topic_of(slot)).give_back(slot, head_max);
         }
     }
 
     /// Of each topic the URL that has waited for the longest time among those of its kind.
-    pub(crate) fn firsts(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Vec<FrontierUrl>, StoreError> {
-        self.waiting().filter_map(|queue| queue.first(rows, server).transpose()).collect()
+    pub(crate) fn firsts(
+        &self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+    ) -> Result<Vec<FrontierUrl>, StoreError> {
+        self.waiting()
+            .filter_map(|queue| queue.first(rows, server).transpose())
+            .collect()
     }
 
-    /// The ranges of slots in which the waiting URLs lie, in the order in which those of each topic go.
+    /// The ranges of slots in which the waiting URLs lie, in the order in which those of each topic
+    /// go.
     pub(crate) fn spans(&self) -> Vec<Range<u64>> {
         self.waiting().flat_map(Queue::spans).collect()
     }
 
     /// The first lane in which URLs of some topics wait that may be tried.
     pub(crate) fn lane(&self, topics: &[TopicNumber], now: Timestamp) -> Lane {
-        let due = self.going().filter(|queue| topics.contains(&queue.topic()) && queue.ready_at() <= now);
-        due.map(|queue| queue.lane(now)).min().unwrap_or(Lane::Trapped)
+        let due = self
+            .going()
+            .filter(|queue| topics.contains(&queue.topic()) && queue.ready_at() <= now);
+        due.map(|queue| queue.lane(now))
+            .min()
+            .unwrap_or(Lane::Trapped)
     }
 
-    /// Takes URLs of some topics from the first lane in which any wait, topic by topic, as [`Queue::take`] does.
+    /// Takes URLs of some topics from the first lane in which any wait, topic by topic, as
+    /// [`Queue::take`] does.
     pub(crate) fn take_of(
         &mut self,
         topics: &[TopicNumber],
@@ -138,8 +159,15 @@ impl Queues {
     ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
         let lane = self.lane(topics, now);
         let mut taken = Vec::new();
-        for queue in self.of_topics.iter_mut().filter(|of| topics.contains(&of.topic()) && of.lane(now) == lane) {
-            let wanted = Wanted { limit: wanted.limit - taken.len(), ..wanted };
+        for queue in self
+            .of_topics
+            .iter_mut()
+            .filter(|of| topics.contains(&of.topic()) && of.lane(now) == lane)
+        {
+            let wanted = Wanted {
+                limit: wanted.limit - taken.len(),
+                ..wanted
+            };
             taken.extend(queue.take(rows, server, now, restore, wanted)?);
         }
         Ok(taken)
@@ -170,7 +198,10 @@ impl Queues {
     ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
         let mut taken = Vec::new();
         for queue in &mut self.of_topics {
-            let wanted = Wanted { limit: wanted.limit - taken.len(), ..wanted };
+            let wanted = Wanted {
+                limit: wanted.limit - taken.len(),
+                ..wanted
+            };
             taken.extend(queue.take(rows, server, now, restore, wanted)?);
         }
         Ok(taken)
@@ -185,7 +216,11 @@ impl Queues {
         slots: &[u64],
     ) -> Result<(), StoreError> {
         for queue in &mut self.of_topics {
-            let of_topic: Vec<u64> = slots.iter().copied().filter(|slot| topic_of(*slot) == queue.topic()).collect();
+            let of_topic: Vec<u64> = slots
+                .iter()
+                .copied()
+                .filter(|slot| topic_of(*slot) == queue.topic())
+                .collect();
             queue.forget(rows, server, restore, &of_topic)?;
         }
         Ok(())
@@ -219,7 +254,10 @@ impl Queues {
         Some(())
     }
 
-    pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp + Copy) -> Option<Self> {
+    pub(crate) fn read(
+        row: &mut Reader<'_>,
+        restore: impl Fn(u64) -> Timestamp + Copy,
+    ) -> Option<Self> {
         let mut of_topics: Vec<Queue> = Vec::new();
         for _ in 0..row.number()? {
             let topic = TopicNumber(row.byte()?);
@@ -244,23 +282,33 @@ mod tests {
 
     #[test]
     fn each_topic_has_a_queue_of_its_own_also_for_what_failed_and_after_a_restart() {
-        let (store, restore) = (MemoryStore::default(), Timestamp::from_micros);
+        let store = MemoryStore::default();
+        let restore = Timestamp::from_micros;
         let mut rows = Rows::new(&store);
         let [low, high] = [TopicNumber::OTHERS, TopicNumber::MAX];
         let mut queues = Queues::default();
         for (number, topic) in [(1, high), (2, low), (3, high), (4, low)] {
             queues.push(&mut rows, SERVER, topic, &url(number), Order::LAST, 0);
         }
-        let serials = |taken: &[(u64, FrontierUrl)]| taken.iter().map(|(_, url)| url.serial).collect::<Vec<_>>();
+        let serials = |taken: &[(u64, FrontierUrl)]| {
+            taken.iter().map(|(_, url)| url.serial).collect::<Vec<_>>()
+        };
         let now = Timestamp::from_micros(5);
         let take = |queues: &mut Queues, rows: &Rows<'_>, topic| {
-            queues.get_mut(topic).unwrap().take(rows, SERVER, now, restore, Wanted::all(1)).unwrap()
+            queues
+                .get_mut(topic)
+                .unwrap()
+                .take(rows, SERVER, now, restore, Wanted::all(1))
+                .unwrap()
         };
         let failed = take(&mut queues, &rows, high);
         assert_eq!(serials(&failed), [1]);
         for (slot, url) in failed {
             remove_url(&mut rows, SERVER, slot);
-            let url = FrontierUrl { not_before: 9, ..url };
+            let url = FrontierUrl {
+                not_before: 9,
+                ..url
+            };
             queues.push_retry(&mut rows, SERVER, slot, &url, Timestamp::from_micros(9));
         }
         let untried = take(&mut queues, &rows, low);
@@ -271,11 +319,26 @@ mod tests {
         let mut queues = Queues::read(&mut Reader::new(&row).unwrap(), restore).unwrap();
         assert_eq!((queues.len(), queues.waiting().count()), (4, 2));
         assert_eq!(serials(&take(&mut queues, &rows, high)), [3]);
-        assert_eq!(serials(&take(&mut queues, &rows, high)), [] as [u64; 0], "its time has not come");
-        let rest = queues.take(&rows, SERVER, Timestamp::from_micros(9), restore, Wanted::all(9)).unwrap();
+        assert_eq!(
+            serials(&take(&mut queues, &rows, high)),
+            [] as [u64; 0],
+            "its time has not come"
+        );
+        let rest = queues
+            .take(
+                &rows,
+                SERVER,
+                Timestamp::from_micros(9),
+                restore,
+                Wanted::all(9),
+            )
+            .unwrap();
         assert_eq!(serials(&rest), [2, 4, 1]);
         for length in 0..row.len() {
-            assert_eq!(Queues::read(&mut Reader::new(&row[..length.max(1)]).unwrap(), restore), None);
+            assert_eq!(
+                Queues::read(&mut Reader::new(&row[..length.max(1)]).unwrap(), restore),
+                None
+            );
         }
     }
 
@@ -290,9 +353,22 @@ mod tests {
         }
         let slot = Order::LAST.slot(one, 0);
         remove_url(&mut rows, SERVER, slot);
-        queues.forget(&mut rows, SERVER, Timestamp::from_micros, &[slot]).unwrap();
-        let rest = queues.take(&rows, SERVER, Timestamp::ZERO, Timestamp::from_micros, Wanted::all(9)).unwrap();
-        assert_eq!(rest.iter().map(|(_, url)| url.serial).collect::<Vec<_>>(), [3, 2]);
+        queues
+            .forget(&mut rows, SERVER, Timestamp::from_micros, &[slot])
+            .unwrap();
+        let rest = queues
+            .take(
+                &rows,
+                SERVER,
+                Timestamp::ZERO,
+                Timestamp::from_micros,
+                Wanted::all(9),
+            )
+            .unwrap();
+        assert_eq!(
+            rest.iter().map(|(_, url)| url.serial).collect::<Vec<_>>(),
+            [3, 2]
+        );
         assert!(queues.is_empty());
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! In: URLs that are taken on, tried again or ended. Out: URLs for jobs.
 //!
-//! Invariant: a URL that waits or is in flight has exactly one row, and no row outlives its URL (P3).
+//! Invariant: a URL that waits or is in flight has exactly one row, and no row outlives its URL
+//! (P3).
 
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::{KEY_BYTES, ServerKey};
@@ -33,7 +34,9 @@ pub(crate) struct FrontierUrl {
 
 impl FrontierUrl {
     fn to_row(&self) -> Vec<u8> {
-        let mut row = Writer::with_capacity(self.url.len() + self.origin.page.len() + self.origin.topic.len() + 24);
+        let mut row = Writer::with_capacity(
+            self.url.len() + self.origin.page.len() + self.origin.topic.len() + 24,
+        );
         row.text(&self.url);
         // Most pages link to their own server.
         let page = self.origin.page.strip_prefix(server_of(&self.url));
@@ -54,7 +57,11 @@ impl FrontierUrl {
     pub(crate) fn from_row(row: &[u8]) -> Option<Self> {
         let mut row = Reader::new(row)?;
         let url = row.text()?.to_owned();
-        let of_server = if row.byte()? == 0 { "" } else { server_of(&url) };
+        let of_server = if row.byte()? == 0 {
+            ""
+        } else {
+            server_of(&url)
+        };
         let page = [of_server, row.text()?].concat();
         Some(FrontierUrl {
             url,
@@ -113,15 +120,25 @@ pub(crate) fn slot_of(key: &[u8]) -> Option<u64> {
 }
 
 /// Reads a URL that waits or is in flight.
-pub(crate) fn read_url(rows: &Rows<'_>, server: ServerKey, slot: u64) -> Result<FrontierUrl, StoreError> {
+pub(crate) fn read_url(
+    rows: &Rows<'_>,
+    server: ServerKey,
+    slot: u64,
+) -> Result<FrontierUrl, StoreError> {
     rows.get(URLS, &url_key(server, slot))?
         .and_then(|row| FrontierUrl::from_row(&row))
         .ok_or_else(|| corrupt(URLS, "a waiting URL is missing or unreadable"))
 }
 
 /// Reads the URL in a slot, if there is one.
-pub(crate) fn find_url(rows: &Rows<'_>, server: ServerKey, slot: u64) -> Result<Option<FrontierUrl>, StoreError> {
-    Ok(rows.get(URLS, &url_key(server, slot))?.and_then(|row| FrontierUrl::from_row(&row)))
+pub(crate) fn find_url(
+    rows: &Rows<'_>,
+    server: ServerKey,
+    slot: u64,
+) -> Result<Option<FrontierUrl>, StoreError> {
+    Ok(rows
+        .get(URLS, &url_key(server, slot))?
+        .and_then(|row| FrontierUrl::from_row(&row)))
 }
 
 /// Writes a URL that keeps its slot.
@@ -142,26 +159,39 @@ pub(crate) fn visit_urls(
     visit: &mut dyn FnMut(u64, FrontierUrl) -> bool,
 ) -> Result<(), StoreError> {
     let mut unreadable = false;
-    rows.scan(URLS, &url_key(server, slots.start), &url_key(server, slots.end), &mut |key, row| {
-        let (Some(slot), Some(url)) = (slot_of(key), FrontierUrl::from_row(row)) else {
-            unreadable = true;
-            return false;
-        };
-        visit(slot, url)
-    })?;
-    if unreadable { Err(corrupt(URLS, "a waiting URL is unreadable")) } else { Ok(()) }
+    rows.scan(
+        URLS,
+        &url_key(server, slots.start),
+        &url_key(server, slots.end),
+        &mut |key, row| {
+            let (Some(slot), Some(url)) = (slot_of(key), FrontierUrl::from_row(row)) else {
+                unreadable = true;
+                return false;
+            };
+            visit(slot, url)
+        },
+    )?;
+    if unreadable {
+        Err(corrupt(URLS, "a waiting URL is unreadable"))
+    } else {
+        Ok(())
+    }
 }
 
-/// Visits the committed URLs of a range of slots in order until `visit` returns false; unreadable ones are left out.
+/// Visits the committed URLs of a range of slots in order until `visit` returns false; unreadable
+/// ones are left out.
 pub(crate) fn scan_urls(
     store: &dyn Store,
     server: ServerKey,
     slots: Range<u64>,
     visit: &mut dyn FnMut(FrontierUrl) -> bool,
 ) -> Result<(), StoreError> {
-    store.scan(URLS, &url_key(server, slots.start), &url_key(server, slots.end), &mut |_, row| {
-        FrontierUrl::from_row(row).is_none_or(&mut *visit)
-    })
+    store.scan(
+        URLS,
+        &url_key(server, slots.start),
+        &url_key(server, slots.end),
+        &mut |_, row| FrontierUrl::from_row(row).is_none_or(&mut *visit),
+    )
 }
 
 #[cfg(test)]
@@ -188,8 +218,16 @@ pub(crate) mod tests {
 
     #[test]
     fn a_url_comes_back_as_it_was_and_damage_gives_none() {
-        for page in ["http://a.test/", "http://a.test:8080/", "http://b.test/x", ""] {
-            let mut stored = FrontierUrl { not_before: 123_456_789, ..url(u64::MAX) };
+        for page in [
+            "http://a.test/",
+            "http://a.test:8080/",
+            "http://b.test/x",
+            "",
+        ] {
+            let mut stored = FrontierUrl {
+                not_before: 123_456_789,
+                ..url(u64::MAX)
+            };
             stored.origin.page = page.into();
             let row = stored.to_row();
             assert_eq!(FrontierUrl::from_row(&row), Some(stored));

@@ -1,7 +1,7 @@
 //! A search for URLs in the table of URLs, a bounded piece at a time.
 //!
-//! In: a range of keys, and which URLs are looked for. Out: the rows of those, and from where to go on. URLs in jobs have rows,
-//! too.
+//! In: a range of keys, and which URLs are looked for. Out: the rows of those, and from where to go
+//! on. URLs in jobs have rows, too.
 
 use crate::frontier::rows::{FrontierUrl, URLS, slot_of};
 use crate::keys::server_key::KEY_BYTES;
@@ -31,7 +31,8 @@ pub(crate) struct Piece {
     pub(crate) next: Option<Vec<u8>>,
 }
 
-/// Looks for URLs from one key (included) to another (not included). `found` is given the key and the row of each.
+/// Looks for URLs from one key (included) to another (not included). `found` is given the key and
+/// the row of each.
 ///
 /// # Errors
 /// The store cannot be read, or a row is not understood.
@@ -42,9 +43,11 @@ pub(crate) fn search(
     limits: Limits,
     found: &mut dyn FnMut(&[u8], &[u8]),
 ) -> Result<Piece, StoreError> {
-    let (mut piece, mut unreadable) = (Piece::default(), false);
+    let mut piece = Piece::default();
+    let mut unreadable = false;
     // The server of the row before, and whether it may have such a URL.
-    let (mut server, mut may_have) = (Vec::new(), true);
+    let mut server = Vec::new();
+    let mut may_have = true;
     rows.scan(URLS, from, to, &mut |key, row| {
         let (Some(url), Some(slot)) = (FrontierUrl::url_of(row), slot_of(key)) else {
             unreadable = true;
@@ -63,12 +66,20 @@ pub(crate) fn search(
         }
         piece.rows += 1;
         // Most searches need no more of a row than its URL.
-        let origin = || FrontierUrl::from_row(row).map(|url| url.origin).unwrap_or_default();
+        let origin = || {
+            FrontierUrl::from_row(row)
+                .map(|url| url.origin)
+                .unwrap_or_default()
+        };
         if may_have && selector.has_found(url, origin) {
             piece.found += 1;
             found(key, row);
         }
         true
     })?;
-    if unreadable { Err(corrupt(URLS, "a waiting URL is unreadable")) } else { Ok(piece) }
+    if unreadable {
+        Err(corrupt(URLS, "a waiting URL is unreadable"))
+    } else {
+        Ok(piece)
+    }
 }

@@ -1,17 +1,20 @@
-//! Shapes of a server's URLs: a part of a site that brings only itself falls behind, and one that repeats itself for very long
-//! is a trap.
+//! Shapes of a server's URLs: a part of a site that brings only itself falls behind, and one that
+//! repeats itself for very long is a trap.
 //!
-//! In: new URLs with where they were found, pages, and sketches of their texts. Out: the lane of a shape's URLs.
+//! In: new URLs with where they were found, pages, and sketches of their texts. Out: the lane of a
+//! shape's URLs.
 //!
-//! Shapes feed each other: the months of a calendar lead to its days, and those to months. So what is judged is a *closed*
-//! set of shapes: one with all shapes on whose pages a good part of its own URLs were found. It brings only itself when next to
-//! nothing is found on its pages but its own URLs, and next to none of these are found elsewhere. Only what is new counts:
-//! links to URLs that are known do not come here.
+//! Shapes feed each other: the months of a calendar lead to its days, and those to months. So what
+//! is judged is a *closed* set of shapes: one with all shapes on whose pages a good part of its own
+//! URLs were found. It brings only itself when next to nothing is found on its pages but its own
+//! URLs, and next to none of these are found elsewhere. Only what is new counts: links to URLs that
+//! are known do not come here.
 //!
 //! Invariant: what is known of a server is bounded, in memory and in its record.
 //!
-//! Sources: Heydon and Najork 1999, section 5 (crawler traps); Charikar 2002, and Manku, Jain and Das Sarma 2007 (SimHash);
-//! Metwally, Agrawal and El Abbadi 2005 (Space-Saving, for where URLs are found).
+//! Sources: Heydon and Najork 1999, section 5 (crawler traps); Charikar 2002, and Manku, Jain and
+//! Das Sarma 2007 (SimHash); Metwally, Agrawal and El Abbadi 2005 (Space-Saving, for where URLs are
+//! found).
 
 use crate::keys::slot::Lane;
 use crate::store::codec::{Reader, Writer};
@@ -29,8 +32,8 @@ const JUDGED_EVERY: u32 = 64;
 const REMEMBERED: u32 = 256;
 /// … and those of all shapes when so many of any were: what was busy once gives way in the end.
 const ALL_REMEMBERED: u32 = 4096;
-/// A shape belongs to a closed set when one of so many URLs of a member was found on its pages. At most one of so many may come
-/// from elsewhere, or lead elsewhere, for a set to fall behind, …
+/// A shape belongs to a closed set when one of so many URLs of a member was found on its pages. At
+/// most one of so many may come from elsewhere, or lead elsewhere, for a set to fall behind, …
 const ALONE: u32 = 50;
 /// … and one of so many brings it back.
 const IN_COMPANY: u32 = 10;
@@ -38,7 +41,8 @@ const IN_COMPANY: u32 = 10;
 const SKETCHES: usize = 16;
 /// Bodies by which a shape is judged, at most: its last ones that were sketched.
 const BODIES: u32 = 1000;
-/// Where `limits.shape_pages` is small it is judged by as many as are sketched of so many pages, and by so many at least.
+/// Where `limits.shape_pages` is small it is judged by as many as are sketched of so many pages,
+/// and by so many at least.
 const BODIES_MIN: u32 = 20;
 /// New URLs in a row that were found on pages of the set, for a trap.
 const ALONE_FOR: u32 = 256;
@@ -105,12 +109,18 @@ pub(crate) struct Verdict<'a> {
 
 impl fmt::Display for Verdict<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { shape, lane, pages, repeats_permille } = self;
+        let Verdict {
+            shape,
+            lane,
+            pages,
+            repeats_permille,
+        } = self;
         match lane {
             Lane::Ahead | Lane::Behind => write!(f, "the shape {shape} brings only itself"),
             Lane::Trapped => write!(
                 f,
-                "the shape {shape} brings only itself: {pages} pages, and {} % of the last ones repeat others",
+                "the shape {shape} brings only itself: {pages} pages, and {} % of the last ones \
+                 repeat others",
                 repeats_permille / 10
             ),
         }
@@ -142,7 +152,11 @@ impl Shape {
             self.alone_for = 0;
             return;
         };
-        match self.from.iter_mut().find(|(known, urls)| *known == of && *urls > 0) {
+        match self
+            .from
+            .iter_mut()
+            .find(|(known, urls)| *known == of && *urls > 0)
+        {
             Some((_, urls)) => *urls += 1,
             None => {
                 if let Some(fewest) = self.from.iter_mut().min_by_key(|(_, urls)| *urls) {
@@ -181,7 +195,9 @@ impl Shape {
 
     fn read(row: &mut Reader<'_>) -> Option<Self> {
         let mut shape = Shape::new(row.number()?);
-        shape.lane = [Lane::Ahead, Lane::Behind, Lane::Trapped].into_iter().nth(row.byte()?.into())?;
+        shape.lane = [Lane::Ahead, Lane::Behind, Lane::Trapped]
+            .into_iter()
+            .nth(row.byte()?.into())?;
         shape.name = row.text()?.into();
         (shape.found, shape.found_since) = (row.small()?, row.small()?);
         (shape.others, shape.alone_for) = (row.small()?, row.small()?);
@@ -197,7 +213,11 @@ impl Shape {
 
     /// Its URLs that were found on pages of a set of shapes.
     fn found_within(&self, set: &[u64]) -> u32 {
-        self.from.iter().filter(|(of, _)| set.contains(of)).map(|(_, urls)| urls).sum()
+        self.from
+            .iter()
+            .filter(|(of, _)| set.contains(of))
+            .map(|(_, urls)| urls)
+            .sum()
     }
 }
 
@@ -229,9 +249,16 @@ impl Bodies {
     }
 
     fn read(row: &mut Reader<'_>) -> Option<Self> {
-        let (heard, repeats) = (row.small()?, row.small()?);
-        let kept = (0..row.number()?).map(|_| row.number()).collect::<Option<_>>()?;
-        Some(Bodies { kept, heard, repeats })
+        let heard = row.small()?;
+        let repeats = row.small()?;
+        let kept = (0..row.number()?)
+            .map(|_| row.number())
+            .collect::<Option<_>>()?;
+        Some(Bodies {
+            kept,
+            heard,
+            repeats,
+        })
     }
 
     fn repeats_permille(&self) -> u32 {
@@ -253,7 +280,8 @@ impl Shapes {
         self.get(hash).map_or(Lane::Ahead, |shape| shape.lane)
     }
 
-    /// A new URL was found. `is_of_many`: others can have its shape, too. `name`: what people call that. Gives its lane.
+    /// A new URL was found. `is_of_many`: others can have its shape, too. `name`: what people call
+    /// that. Gives its lane.
     pub(crate) fn found(
         &mut self,
         hash: u64,
@@ -269,8 +297,11 @@ impl Shapes {
             shape.others += 1;
         }
         // On a page like no other.
-        let is_elsewhere = matches!(source, Source::Shape(of) if of != hash && self.get(of).is_none());
-        let Some(shape) = self.get_mut(hash) else { return Lane::Ahead };
+        let is_elsewhere =
+            matches!(source, Source::Shape(of) if of != hash && self.get(of).is_none());
+        let Some(shape) = self.get_mut(hash) else {
+            return Lane::Ahead;
+        };
         shape.count(source);
         if is_elsewhere {
             shape.alone_for = 0;
@@ -289,14 +320,20 @@ impl Shapes {
         self.lane(hash)
     }
 
-    /// Takes a shape in. The one with fewest URLs gives way, one that is behind after all that are ahead, and a trap never.
+    /// Takes a shape in. The one with fewest URLs gives way, one that is behind after all that are
+    /// ahead, and a trap never.
     fn make(&mut self, hash: u64) -> bool {
         if self.known.len() < SHAPES_MAX {
             self.known.push(Shape::new(hash));
             return true;
         }
-        let may_go = self.known.iter_mut().filter(|shape| shape.lane != Lane::Trapped);
-        let Some(least) = may_go.min_by_key(|shape| (shape.lane, shape.found)) else { return false };
+        let may_go = self
+            .known
+            .iter_mut()
+            .filter(|shape| shape.lane != Lane::Trapped);
+        let Some(least) = may_go.min_by_key(|shape| (shape.lane, shape.found)) else {
+            return false;
+        };
         let gone = std::mem::replace(least, Shape::new(hash));
         // What it was to the pages that brought it.
         for (of, urls) in gone.from {
@@ -307,13 +344,16 @@ impl Shapes {
         true
     }
 
-    /// The shapes on whose pages URLs of this one were found, and of those ones, as far as they are known.
+    /// The shapes on whose pages URLs of this one were found, and of those ones, as far as they are
+    /// known.
     fn closed_set(&self, hash: u64) -> Vec<u64> {
         let mut set = vec![hash];
         let mut next = 0;
         while let Some(shape) = set.get(next).and_then(|hash| self.get(*hash)) {
             next += 1;
-            let feeds = |(of, urls): &&(u64, u32)| ALONE * urls >= shape.found.max(1) && self.get(*of).is_some();
+            let feeds = |(of, urls): &&(u64, u32)| {
+                ALONE * urls >= shape.found.max(1) && self.get(*of).is_some()
+            };
             for (of, _) in shape.from.iter().filter(feeds) {
                 if !set.contains(of) {
                     set.push(*of);
@@ -333,7 +373,9 @@ impl Shapes {
         let brought = members().map(|shape| shape.others).sum::<u32>()
             + strangers.map(|shape| shape.found_within(&set)).sum::<u32>();
         let most = elsewhere.max(brought);
-        let Some(shape) = self.get_mut(hash) else { return };
+        let Some(shape) = self.get_mut(hash) else {
+            return;
+        };
         shape.found_since = 0;
         if elsewhere > 0 {
             shape.alone_for = 0;
@@ -361,12 +403,20 @@ impl Shapes {
         }
     }
 
-    /// The sketch of a page's text came. The shape is a trap when it is behind, has brought at least `pages_max` pages (0: no matter
-    /// how many), nine of ten of its last bodies repeat others, and no URL of it has been found elsewhere for long. Says whether it
-    /// is one from now on.
+    /// The sketch of a page's text came. The shape is a trap when it is behind, has brought at
+    /// least `pages_max` pages (0: no matter how many), nine of ten of its last bodies repeat
+    /// others, and no URL of it has been found elsewhere for long. Says whether it is one from now
+    /// on.
     pub(crate) fn sketched(&mut self, hash: u64, sketch: u64, pages_max: u64) -> bool {
-        let Some(shape) = self.get_mut(hash).filter(|shape| shape.lane == Lane::Behind) else { return false };
-        let bodies_wanted = u32::try_from(pages_max / ONE_PAGE_OF).unwrap_or(u32::MAX).clamp(BODIES_MIN, BODIES);
+        let Some(shape) = self
+            .get_mut(hash)
+            .filter(|shape| shape.lane == Lane::Behind)
+        else {
+            return false;
+        };
+        let bodies_wanted = u32::try_from(pages_max / ONE_PAGE_OF)
+            .unwrap_or(u32::MAX)
+            .clamp(BODIES_MIN, BODIES);
         let is_long = pages_max > 0 && shape.pages >= pages_max && shape.alone_for >= ALONE_FOR;
         let bodies = shape.bodies.get_or_insert_default();
         bodies.hear(sketch, bodies_wanted);
@@ -377,29 +427,41 @@ impl Shapes {
         true
     }
 
-    /// A trap is behind again. It is a trap again when it has repeated itself for as long once more.
+    /// A trap is behind again. It is a trap again when it has repeated itself for as long once
+    /// more.
     pub(crate) fn release(&mut self, hash: u64) {
-        if let Some(shape) = self.get_mut(hash).filter(|shape| shape.lane == Lane::Trapped) {
+        if let Some(shape) = self
+            .get_mut(hash)
+            .filter(|shape| shape.lane == Lane::Trapped)
+        {
             (shape.lane, shape.pages, shape.bodies) = (Lane::Behind, 0, None);
         }
     }
 
     /// What is told of a shape; none while it is ahead.
     pub(crate) fn verdict(&self, hash: u64) -> Option<Verdict<'_>> {
-        self.verdicts().find(|(of, _)| *of == hash).map(|(_, verdict)| verdict)
+        self.verdicts()
+            .find(|(of, _)| *of == hash)
+            .map(|(_, verdict)| verdict)
     }
 
     /// What is told of all shapes that are not ahead.
     pub(crate) fn verdicts(&self) -> impl Iterator<Item = (u64, Verdict<'_>)> {
-        self.known.iter().filter(|shape| shape.lane != Lane::Ahead).map(|shape| {
-            let verdict = Verdict {
-                shape: &shape.name,
-                lane: shape.lane,
-                pages: shape.pages,
-                repeats_permille: shape.bodies.as_ref().map_or(0, |bodies| bodies.repeats_permille()),
-            };
-            (shape.hash, verdict)
-        })
+        self.known
+            .iter()
+            .filter(|shape| shape.lane != Lane::Ahead)
+            .map(|shape| {
+                let verdict = Verdict {
+                    shape: &shape.name,
+                    lane: shape.lane,
+                    pages: shape.pages,
+                    repeats_permille: shape
+                        .bodies
+                        .as_ref()
+                        .map_or(0, |bodies| bodies.repeats_permille()),
+                };
+                (shape.hash, verdict)
+            })
     }
 
     /// Writes them: a server may leave memory between any two of its pages.
@@ -409,14 +471,19 @@ impl Shapes {
     }
 
     pub(crate) fn read(row: &mut Reader<'_>) -> Option<Self> {
-        let known = (0..row.number()?).map(|_| Shape::read(row)).collect::<Option<_>>()?;
+        let known = (0..row.number()?)
+            .map(|_| Shape::read(row))
+            .collect::<Option<_>>()?;
         Some(Shapes { known, found: 0 })
     }
 }
 
 /// A name that is not too long. A cut one is none of a shape.
 fn cut(name: String) -> String {
-    match name.get(..NAME_BYTES_MAX).filter(|_| name.len() > NAME_BYTES_MAX) {
+    match name
+        .get(..NAME_BYTES_MAX)
+        .filter(|_| name.len() > NAME_BYTES_MAX)
+    {
         Some(beginning) => format!("{beginning}…"),
         None => name,
     }

@@ -1,9 +1,10 @@
-//! The URLs of a topic at a server that were tried before: those that came back from a job untouched, and those that failed.
+//! The URLs of a topic at a server that were tried before: those that came back from a job
+//! untouched, and those that failed.
 //!
-//! - *returned*: retries that a job took and did not contact. They go first, in their order. There are never more of
-//!   them than one job holds.
-//! - *retries*: URLs that failed at least once, each with a point in time before which it is not tried again. They lie
-//!   in a span of slots without gaps.
+//! - *returned*: retries that a job took and did not contact. They go first, in their order. There
+//!   are never more of them than one job holds.
+//! - *retries*: URLs that failed at least once, each with a point in time before which it is not
+//!   tried again. They lie in a span of slots without gaps.
 //!
 //! Invariant: a slot of a retry is never given out again.
 
@@ -43,8 +44,15 @@ pub(crate) struct Tried {
 impl Tried {
     pub(crate) const fn new(topic: TopicNumber) -> Self {
         let first = retry_slots(topic).start;
-        let retries = Span { head: first, next: first };
-        Tried { returned: VecDeque::new(), retries, retry_at: Timestamp::ZERO }
+        let retries = Span {
+            head: first,
+            next: first,
+        };
+        Tried {
+            returned: VecDeque::new(),
+            retries,
+            retry_at: Timestamp::ZERO,
+        }
     }
 
     /// Number of URLs that wait.
@@ -54,7 +62,11 @@ impl Tried {
 
     /// The time when the first of them may be tried. There must be one.
     pub(crate) fn ready_at(&self) -> Timestamp {
-        if self.returned.is_empty() { self.retry_at } else { Timestamp::ZERO }
+        if self.returned.is_empty() {
+            self.retry_at
+        } else {
+            Timestamp::ZERO
+        }
     }
 
     /// The slot of the one that goes first.
@@ -69,8 +81,15 @@ impl Tried {
         returned.chain(std::iter::once(self.retries.head..self.retries.next))
     }
 
-    /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says too.
-    pub(crate) fn push(&mut self, rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, at: Timestamp) {
+    /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says
+    /// too.
+    pub(crate) fn push(
+        &mut self,
+        rows: &mut Rows<'_>,
+        server: ServerKey,
+        url: &FrontierUrl,
+        at: Timestamp,
+    ) {
         write_url(rows, server, self.retries.next, url);
         if self.retries.len() == 0 {
             self.retry_at = at;
@@ -83,8 +102,8 @@ impl Tried {
         self.returned.push_front(slot);
     }
 
-    /// URLs that wait no longer, wherever they stand; their rows are gone. `slots` is in order. The retries behind them move
-    /// up: those that wait lie without a gap.
+    /// URLs that wait no longer, wherever they stand; their rows are gone. `slots` is in order. The
+    /// retries behind them move up: those that wait lie without a gap.
     pub(crate) fn forget(
         &mut self,
         rows: &mut Rows<'_>,
@@ -92,8 +111,11 @@ impl Tried {
         restore: impl Fn(u64) -> Timestamp,
         slots: &[u64],
     ) -> Result<(), StoreError> {
-        self.returned.retain(|slot| slots.binary_search(slot).is_err());
-        let Some(&first) = slots.iter().find(|slot| **slot >= self.retries.head) else { return Ok(()) };
+        self.returned
+            .retain(|slot| slots.binary_search(slot).is_err());
+        let Some(&first) = slots.iter().find(|slot| **slot >= self.retries.head) else {
+            return Ok(());
+        };
         let mut behind = Vec::new();
         visit_urls(rows, server, first..self.retries.next, &mut |slot, url| {
             behind.push((slot, url));
@@ -144,7 +166,8 @@ impl Tried {
         taken: &mut Vec<(u64, FrontierUrl)>,
     ) -> Result<(), StoreError> {
         let mut head = self.retries.head;
-        let (mut next_at, mut gap) = (None, false);
+        let mut next_at = None;
+        let mut gap = false;
         visit_urls(rows, server, head..self.retries.next, &mut |slot, url| {
             let at = restore(url.not_before);
             gap = slot != head;
@@ -162,14 +185,21 @@ impl Tried {
         }
         match next_at {
             Some(at) => self.retry_at = at,
-            None if self.retries.len() > 0 => return Err(corrupt(URLS, "fewer retries than the server's queue has")),
+            None if self.retries.len() > 0 => {
+                return Err(corrupt(URLS, "fewer retries than the server's queue has"));
+            }
             None => {}
         }
         Ok(())
     }
 
     /// Writes it into the server's record.
-    pub(crate) fn write(&self, row: &mut Writer, topic: TopicNumber, store: impl Fn(Timestamp) -> u64) {
+    pub(crate) fn write(
+        &self,
+        row: &mut Writer,
+        topic: TopicNumber,
+        store: impl Fn(Timestamp) -> u64,
+    ) {
         row.number(self.returned.len() as u64);
         for &slot in &self.returned {
             // With the uppermost bit in the lowest place the numbers stay short.
@@ -180,8 +210,8 @@ impl Tried {
         row.number(store(self.retry_at));
     }
 
-    /// Reads it from the server's record. The outer option is none when the record is unreadable, the inner one when no
-    /// URL failed so far.
+    /// Reads it from the server's record. The outer option is none when the record is unreadable,
+    /// the inner one when no URL failed so far.
     pub(crate) fn read(
         row: &mut Reader<'_>,
         topic: TopicNumber,
@@ -193,9 +223,18 @@ impl Tried {
         }
         let first = retry_slots(topic).start;
         let head = first.checked_add(row.number()?)?;
-        let retries = Span { head, next: head.checked_add(row.number()?)? };
+        let retries = Span {
+            head,
+            next: head.checked_add(row.number()?)?,
+        };
         let retry_at = restore(row.number()?);
         let has_tried = !returned.is_empty() || retries.next > first;
-        Some(has_tried.then(|| Box::new(Tried { returned, retries, retry_at })))
+        Some(has_tried.then(|| {
+            Box::new(Tried {
+                returned,
+                retries,
+                retry_at,
+            })
+        }))
     }
 }

@@ -37,10 +37,28 @@ impl UrlEnd {
     /// The end of a URL whose request ended with `end` and brought `outcome`.
     pub(crate) fn of(end: &RequestEnd, outcome: Outcome, reason: &'static str) -> Self {
         match end {
-            &RequestEnd::Response { status, bytes, truncated, elapsed_us, fetched_at_ms, ref media_type, .. } => {
+            &RequestEnd::Response {
+                status,
+                bytes,
+                truncated,
+                elapsed_us,
+                fetched_at_ms,
+                ref media_type,
+                ..
+            } => {
                 let media_type = media_type.clone();
                 let before = Duration::ZERO;
-                UrlEnd { outcome, reason, status, bytes, truncated, elapsed_us, fetched_at_ms, media_type, before }
+                UrlEnd {
+                    outcome,
+                    reason,
+                    status,
+                    bytes,
+                    truncated,
+                    elapsed_us,
+                    fetched_at_ms,
+                    media_type,
+                    before,
+                }
             }
             _ => UrlEnd::without_response(outcome, reason),
         }

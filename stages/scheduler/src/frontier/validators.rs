@@ -1,9 +1,11 @@
-//! Validators: how servers name the versions of the URLs that were fetched, for URLs that are injected again.
+//! Validators: how servers name the versions of the URLs that were fetched, for URLs that are
+//! injected again.
 //!
-//! A complete 2xx response with validators writes a row, in the commit that holds the URL's outcome. The row is read
-//! when its URL is fetched again. A response without validators, or one that says that the URL is gone, removes it. A
-//! row takes some 25 bytes on disk, and what the server says: an entity tag mostly has 20 to 40 bytes, a date takes 5.
-//! Nothing of it is in memory (P6).
+//! A complete 2xx response with validators writes a row, in the commit that holds the URL's
+//! outcome. The row is read when its URL is fetched again. A response without validators, or one
+//! that says that the URL is gone, removes it. A row takes some 25 bytes on disk, and what the
+//! server says: an entity tag mostly has 20 to 40 bytes, a date takes 5. Nothing of it is in memory
+//! (P6).
 //!
 //! Source: RFC 9110, sections 8.8 and 13.1.
 
@@ -19,8 +21,13 @@ use std::time::{Duration, SystemTime};
 /// Table of validators: server and URL fingerprint → validators.
 pub(crate) const VALIDATORS: Table = "validators";
 
-/// Reads what the server said of the URL when it was fetched last; empty when it said nothing, or the URL is new.
-pub(crate) fn read(rows: &Rows<'_>, server: ServerKey, url: &str) -> Result<Validators, StoreError> {
+/// Reads what the server said of the URL when it was fetched last; empty when it said nothing, or
+/// the URL is new.
+pub(crate) fn read(
+    rows: &Rows<'_>,
+    server: ServerKey,
+    url: &str,
+) -> Result<Validators, StoreError> {
     let row = rows.get(VALIDATORS, &key(server, url))?;
     // A row that is not understood only costs a response that could have been spared.
     Ok(row.and_then(|row| from_row(&row)).unwrap_or_default())
@@ -28,7 +35,15 @@ pub(crate) fn read(rows: &Rows<'_>, server: ServerKey, url: &str) -> Result<Vali
 
 /// Keeps what the response that ends a URL says.
 pub(crate) fn note(rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, end: &RequestEnd) {
-    let RequestEnd::Response { status, truncated, ref validators, .. } = *end else { return };
+    let RequestEnd::Response {
+        status,
+        truncated,
+        ref validators,
+        ..
+    } = *end
+    else {
+        return;
+    };
     // A URL has a row only when it was fetched before.
     let has_row = url.origin.again != 0;
     match status {
@@ -48,7 +63,10 @@ fn key(server: ServerKey, url: &str) -> Vec<u8> {
 }
 
 fn to_row(validators: &Validators) -> Vec<u8> {
-    let Validators { etag, last_modified } = validators;
+    let Validators {
+        etag,
+        last_modified,
+    } = validators;
     let mut row = Writer::with_capacity(etag.len() + 8);
     row.text(etag);
     match seconds_of(last_modified) {
@@ -68,12 +86,20 @@ fn from_row(row: &[u8]) -> Option<Validators> {
         0 => row.text()?.to_owned(),
         seconds => date_of(seconds - 1),
     };
-    Some(Validators { etag, last_modified })
+    Some(Validators {
+        etag,
+        last_modified,
+    })
 }
 
-/// Seconds since 1970 of a date in the form in which dates are to be written: the server must get back what it sent.
+/// Seconds since 1970 of a date in the form in which dates are to be written: the server must get
+/// back what it sent.
 fn seconds_of(date: &str) -> Option<u64> {
-    let seconds = httpdate::parse_http_date(date).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    let seconds = httpdate::parse_http_date(date)
+        .ok()?
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .ok()?
+        .as_secs();
     (date_of(seconds) == date).then_some(seconds)
 }
 
@@ -93,7 +119,10 @@ mod tests {
     const SERVER: ServerKey = ServerKey::numbered(7);
 
     fn validators(etag: &str, last_modified: &str) -> Validators {
-        Validators { etag: etag.into(), last_modified: last_modified.into() }
+        Validators {
+            etag: etag.into(),
+            last_modified: last_modified.into(),
+        }
     }
 
     fn response(status: u16, truncated: bool, validators: Validators) -> RequestEnd {
@@ -135,9 +164,16 @@ mod tests {
         let first = url(1);
         let mut again = url(1);
         again.origin.again = 9;
-        let (one, two) = (validators("\"1\"", ""), validators("\"2\"", ""));
+        let one = validators("\"1\"", "");
+        let two = validators("\"2\"", "");
         let none = Validators::default();
-        let fresh = FrontierUrl { origin: rhumb_wire::message::Origin { again: 0, ..first.origin.clone() }, ..first };
+        let fresh = FrontierUrl {
+            origin: rhumb_wire::message::Origin {
+                again: 0,
+                ..first.origin.clone()
+            },
+            ..first
+        };
         for (url, status, truncated, sent, kept) in [
             (&fresh, 404, false, &one, &none),
             (&fresh, 200, true, &one, &none),
@@ -150,12 +186,24 @@ mod tests {
             (&again, 206, false, &one, &one),
             (&again, 410, false, &none, &none),
         ] {
-            note(&mut rows, SERVER, url, &response(status, truncated, sent.clone()));
-            assert_eq!(read(&rows, SERVER, &url.url).unwrap(), *kept, "{status} {truncated} {sent:?}");
+            note(
+                &mut rows,
+                SERVER,
+                url,
+                &response(status, truncated, sent.clone()),
+            );
+            assert_eq!(
+                read(&rows, SERVER, &url.url).unwrap(),
+                *kept,
+                "{status} {truncated} {sent:?}"
+            );
         }
         let mut out = Output::<()>::default();
         rows.flush(&mut out);
         store.commit(&out.changes).unwrap();
-        assert_eq!(store.get(VALIDATORS, &key(SERVER, &fresh.url)).unwrap(), None);
+        assert_eq!(
+            store.get(VALIDATORS, &key(SERVER, &fresh.url)).unwrap(),
+            None
+        );
     }
 }

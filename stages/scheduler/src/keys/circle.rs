@@ -1,4 +1,5 @@
-//! Circles: servers that count as one for politeness, because they lie at one address or are of one group.
+//! Circles: servers that count as one for politeness, because they lie at one address or are of one
+//! group.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -22,7 +23,9 @@ pub enum Circle {
 impl fmt::Display for Circle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Circle::Address(address) => write!(f, "address.{}", address.to_string().replace(':', "=")),
+            Circle::Address(address) => {
+                write!(f, "address.{}", address.to_string().replace(':', "="))
+            }
             Circle::Group { number, domain } => write!(f, "group.{number}.{domain:016x}"),
         }
     }
@@ -33,11 +36,21 @@ impl FromStr for Circle {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         if let Some(address) = text.strip_prefix("address.") {
-            return address.replace('=', ":").parse().map(Circle::Address).map_err(drop);
+            return address
+                .replace('=', ":")
+                .parse()
+                .map(Circle::Address)
+                .map_err(drop);
         }
-        let (number, domain) = text.strip_prefix("group.").and_then(|group| group.split_once('.')).ok_or(())?;
+        let (number, domain) = text
+            .strip_prefix("group.")
+            .and_then(|group| group.split_once('.'))
+            .ok_or(())?;
         let domain = u64::from_str_radix(domain, 16).map_err(drop)?;
-        Ok(Circle::Group { number: number.parse().map_err(drop)?, domain })
+        Ok(Circle::Group {
+            number: number.parse().map_err(drop)?,
+            domain,
+        })
     }
 }
 
@@ -49,12 +62,29 @@ mod tests {
     fn a_circle_s_name_is_of_letters_that_a_bucket_takes_and_is_read_again() {
         let address = |text: &str| Circle::Address(text.parse().unwrap());
         let group = |number, domain| Circle::Group { number, domain };
-        for circle in [address("192.0.2.1"), address("2001:db8::1"), group(0, 0), group(7, u64::MAX)] {
+        for circle in [
+            address("192.0.2.1"),
+            address("2001:db8::1"),
+            group(0, 0),
+            group(7, u64::MAX),
+        ] {
             let name = circle.to_string();
-            assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || ".=".contains(c)), "{name}");
+            assert!(
+                name.chars()
+                    .all(|c| c.is_ascii_alphanumeric() || ".=".contains(c)),
+                "{name}"
+            );
             assert_eq!(name.parse(), Ok(circle));
         }
-        for nonsense in ["", "address.", "address.x", "group.1", "group.x.0", "group.1.x", "domain.a"] {
+        for nonsense in [
+            "",
+            "address.",
+            "address.x",
+            "group.1",
+            "group.x.0",
+            "group.1.x",
+            "domain.a",
+        ] {
             assert_eq!(nonsense.parse::<Circle>(), Err(()));
         }
     }

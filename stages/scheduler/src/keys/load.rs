@@ -7,7 +7,8 @@ pub(crate) struct Load {
     pub(crate) waiting: u64,
     /// URLs that wait because a budget is used up; they count among those that wait, too.
     pub(crate) over_budget: u64,
-    /// URLs that wait because operators have paused their server; they count among those that wait, too.
+    /// URLs that wait because operators have paused their server; they count among those that wait,
+    /// too.
     pub(crate) paused: u64,
     /// URLs of traps, which are kept back; they count among those that wait, too.
     pub(crate) trapped: u64,

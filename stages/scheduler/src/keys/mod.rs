@@ -1,4 +1,5 @@
-//! The words in which all rooms speak of servers and URLs: keys of the store's rows, and what servers share.
+//! The words in which all rooms speak of servers and URLs: keys of the store's rows, and what
+//! servers share.
 //!
 //! Nothing here knows a store, a time or a setting; every other room may import it.
 

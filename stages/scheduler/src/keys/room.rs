@@ -7,16 +7,18 @@ use crate::keys::circle::Circle;
 pub(crate) enum Room {
     /// The budget of a host, by the hash of its name. Room comes when one of its URLs ends.
     Host(u64),
-    /// The budget of a registered domain, by the hash of its name. Room comes when one of its URLs ends, or with
-    /// tokens.
+    /// The budget of a registered domain, by the hash of its name. Room comes when one of its URLs
+    /// ends, or with tokens.
     Domain(u64),
-    /// The budgets of topics, of all whose URLs wait there. Room comes with a larger budget, or a URL of another topic.
+    /// The budgets of topics, of all whose URLs wait there. Room comes with a larger budget, or a
+    /// URL of another topic.
     Topics,
-    /// All its URLs that wait are of traps. Room comes with a URL that is not, when operators release them, or at the end of the
-    /// crawl.
+    /// All its URLs that wait are of traps. Room comes with a URL that is not, when operators
+    /// release them, or at the end of the crawl.
     Trap,
     /// An operator has paused the server. Room comes when that is taken back.
     Paused,
-    /// Jobs in a circle. Room comes when one of them ends, when the delay of its group is over, or with rights.
+    /// Jobs in a circle. Room comes when one of them ends, when the delay of its group is over, or
+    /// with rights.
     Circle(Circle),
 }

@@ -73,24 +73,56 @@ mod tests {
         let mut owners = Owners::new(4, 1);
         let of = |owners: &Owners| Schedulers::of(owners, 0);
         let begun = of(&owners);
-        assert_eq!((begun.count, begun.since, begun.gives, begun.moved()), (1, 4, false, false));
+        assert_eq!(
+            (begun.count, begun.since, begun.gives, begun.moved()),
+            (1, 4, false, false)
+        );
         owners.wanted = 2;
         owners.plan(|_| true);
-        assert_eq!((of(&owners).count, of(&owners).since, of(&owners).gives), (2, 4, false));
-        assert!(of(&owners).uses_as(&begun), "what is to leave is still used");
+        assert_eq!(
+            (of(&owners).count, of(&owners).since, of(&owners).gives),
+            (2, 4, false)
+        );
+        assert!(
+            of(&owners).uses_as(&begun),
+            "what is to leave is still used"
+        );
         let (partition, _) = owners.leaving(0)[0];
         assert!(owners.copied(partition, 1, 7, 1) && owners.give(partition, 7, 0));
-        assert_eq!((of(&owners).gives, of(&owners).partition_of(1), of(&owners).since), (true, None, 4));
+        assert_eq!(
+            (
+                of(&owners).gives,
+                of(&owners).partition_of(1),
+                of(&owners).since
+            ),
+            (true, None, 4)
+        );
         assert!(!of(&owners).uses_as(&begun));
         assert!(owners.take(partition, 1, 1));
-        assert_eq!((of(&owners).gives, of(&owners).partition_of(1), of(&owners).since), (false, Some(partition), 5));
+        assert_eq!(
+            (
+                of(&owners).gives,
+                of(&owners).partition_of(1),
+                of(&owners).since
+            ),
+            (false, Some(partition), 5)
+        );
         let (left, _) = owners.leaving(0)[0];
         assert!(owners.keep(left, 0));
         owners.wanted = 1;
         owners.plan(|_| true);
-        assert!(owners.copied(partition, 2, 7, 0) && owners.give(partition, 7, 1) && owners.take(partition, 2, 0));
+        assert!(
+            owners.copied(partition, 2, 7, 0)
+                && owners.give(partition, 7, 1)
+                && owners.take(partition, 2, 0)
+        );
         assert_eq!(
-            (of(&owners).count, of(&owners).all(), of(&owners).since, of(&owners).moved()),
+            (
+                of(&owners).count,
+                of(&owners).all(),
+                of(&owners).since,
+                of(&owners).moved()
+            ),
             (1, vec![0], 7, true)
         );
     }

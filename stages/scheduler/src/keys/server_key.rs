@@ -1,7 +1,8 @@
 //! A server as keys name it, and the ranges of keys that belong to a partition or a host.
 //!
-//! Keys begin with the hash of the server's host, whose upper bits are its partition. So a partition is one sorted range
-//! of each table of servers and their URLs, and so is each half of it; a host is one, too.
+//! Keys begin with the hash of the server's host, whose upper bits are its partition. So a
+//! partition is one sorted range of each table of servers and their URLs, and so is each half of
+//! it; a host is one, too.
 
 use rhumb_partition::Directory;
 use rhumb_url::{Scheme, Server, host_hash};
@@ -28,7 +29,12 @@ impl ServerKey {
     pub(crate) fn of(server: &str, directory: &Directory) -> Option<Self> {
         let Server { scheme, host, port } = server.parse().ok()?;
         let host = host_hash(&host);
-        Some(ServerKey { host, scheme, port, partition: directory.partition_of(host) })
+        Some(ServerKey {
+            host,
+            scheme,
+            port,
+            partition: directory.partition_of(host),
+        })
     }
 
     /// Host, scheme and port.
@@ -59,18 +65,34 @@ impl ServerKey {
 
     /// From the first to the last key that a server of the host may have.
     pub(crate) fn all_of(host: u64) -> RangeInclusive<ServerKey> {
-        let first = ServerKey { host, scheme: Scheme::Http, port: 0, partition: 0 };
-        first..=ServerKey { host, scheme: Scheme::Https, port: u16::MAX, partition: u16::MAX }
+        let first = ServerKey {
+            host,
+            scheme: Scheme::Http,
+            port: 0,
+            partition: 0,
+        };
+        first..=ServerKey {
+            host,
+            scheme: Scheme::Https,
+            port: u16::MAX,
+            partition: u16::MAX,
+        }
     }
 
     /// A key of partition 0, for tests that only tell servers apart.
     #[cfg(test)]
     pub(crate) const fn numbered(number: u64) -> Self {
-        ServerKey { host: number, scheme: Scheme::Http, port: 80, partition: 0 }
+        ServerKey {
+            host: number,
+            scheme: Scheme::Http,
+            port: 80,
+            partition: 0,
+        }
     }
 }
 
-/// The range of keys whose hosts have these hashes: from the first (included) to the second (not included).
+/// The range of keys whose hosts have these hashes: from the first (included) to the second (not
+/// included).
 pub(crate) fn keys_of(hashes: &RangeInclusive<u64>) -> (Vec<u8>, Vec<u8>) {
     let to = match hashes.end().checked_add(1) {
         Some(next) => next.to_be_bytes().to_vec(),
@@ -86,7 +108,14 @@ mod tests {
 
     #[test]
     fn what_is_no_server_has_no_key() {
-        for server in ["", "http://", "http://a.test/", "HTTP://a.test", "http://a.test:80", "ftp://a.test"] {
+        for server in [
+            "",
+            "http://",
+            "http://a.test/",
+            "HTTP://a.test",
+            "http://a.test:80",
+            "ftp://a.test",
+        ] {
             assert_eq!(ServerKey::of(server, &Directory::new(64)), None, "{server}");
         }
     }
@@ -94,10 +123,19 @@ mod tests {
     #[test]
     fn servers_of_a_host_differ_and_lie_together() {
         let of = |server| ServerKey::of(server, &Directory::new(64)).unwrap();
-        let servers = ["http://a.test", "http://a.test:443", "https://a.test", "https://a.test:8443"].map(of);
+        let servers = [
+            "http://a.test",
+            "http://a.test:443",
+            "https://a.test",
+            "https://a.test:8443",
+        ]
+        .map(of);
         for (place, server) in servers.iter().enumerate() {
             assert!(ServerKey::all_of(host_hash("a.test")).contains(server));
-            assert_eq!(servers.iter().position(|other| other == server), Some(place));
+            assert_eq!(
+                servers.iter().position(|other| other == server),
+                Some(place)
+            );
         }
         assert!(!ServerKey::all_of(host_hash("a.test")).contains(&of("http://b.test")));
     }

@@ -1,9 +1,10 @@
 //! Slots: where a URL lies among those of its server, and so which URL goes first.
 //!
-//! A slot begins with a bit that says whether the URL was tried before; then comes the number of its topic. So the rows of
-//! a server lie on disk by topic. The slot of a fresh URL goes on with its order, and ends with a number that no other fresh
-//! URL of the topic at that server has while it waits. So they lie in the order in which they are to be taken. URLs of a shape
-//! that brings only itself lie last, in a lane of their own, and behind them those of traps.
+//! A slot begins with a bit that says whether the URL was tried before; then comes the number of
+//! its topic. So the rows of a server lie on disk by topic. The slot of a fresh URL goes on with
+//! its order, and ends with a number that no other fresh URL of the topic at that server has while
+//! it waits. So they lie in the order in which they are to be taken. URLs of a shape that brings
+//! only itself lie last, in a lane of their own, and behind them those of traps.
 
 use crate::keys::topic::TopicNumber;
 use rhumb_wire::message::Quality;
@@ -14,13 +15,15 @@ pub(crate) const RETRIES: u64 = 1 << 63;
 
 /// Bits of a slot below the number of the topic.
 const TOPIC_BITS: u32 = 55;
-/// Bits of a slot that hold the URL's number: enough for a thousand million URLs of a topic at a server.
+/// Bits of a slot that hold the URL's number: enough for a thousand million URLs of a topic at a
+/// server.
 const NUMBER_BITS: u32 = 30;
 /// Numbers that a topic has at a server.
 pub(crate) const NUMBERS: u64 = 1 << NUMBER_BITS;
 /// Bits of an order that hold the lane.
 const LANE_BITS: u32 = 2;
-/// Lowest bits of a quality that an order leaves out. The other bits tell qualities apart that differ by 1/30,000.
+/// Lowest bits of a quality that an order leaves out. The other bits tell qualities apart that
+/// differ by 1/30,000.
 const QUALITY_BITS_LEFT_OUT: u32 = 8;
 
 /// In which part of a queue a URL waits.
@@ -35,7 +38,8 @@ pub(crate) enum Lane {
     Trapped,
 }
 
-/// Where a URL stands among those of its topic at its server: 25 bits, the lowest first. A quality, then a lane.
+/// Where a URL stands among those of its topic at its server: 25 bits, the lowest first. A quality,
+/// then a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order(u32);
 
@@ -100,7 +104,9 @@ pub(crate) const fn lane_of(slot: u64) -> Lane {
 
 /// The quality of a URL by its slot, as exact as an order is.
 pub(crate) fn quality_of(slot: u64) -> Quality {
-    Quality::from_bits(Order::LAST.0.saturating_sub(order_of(slot).0) >> LANE_BITS << QUALITY_BITS_LEFT_OUT)
+    Quality::from_bits(
+        Order::LAST.0.saturating_sub(order_of(slot).0) >> LANE_BITS << QUALITY_BITS_LEFT_OUT,
+    )
 }
 
 #[cfg(test)]
@@ -111,21 +117,34 @@ mod tests {
     fn slots_lie_by_topic_and_within_a_topic_by_order() {
         let quality = |value| Order::of(Quality::new(value).unwrap());
         for topic in [0, 1, 7, TopicNumber::MAX.0].map(TopicNumber) {
-            let slots = [quality(9.0).slot(topic, 5), quality(0.5).slot(topic, 0), Order::LAST.slot(topic, 1 << 29)];
+            let slots = [
+                quality(9.0).slot(topic, 5),
+                quality(0.5).slot(topic, 0),
+                Order::LAST.slot(topic, 1 << 29),
+            ];
             assert!(slots.is_sorted());
             for slot in slots {
                 assert!(fresh_slots(topic).contains(&slot) && slot < RETRIES);
                 assert_eq!((topic_of(slot), topic_of(slot | RETRIES)), (topic, topic));
                 assert!(retry_slots(topic).contains(&(slot | RETRIES)));
             }
-            assert!((quality_of(slots[0]).get() - 9.0).abs() < 0.01 && quality_of(slots[2]).get() == 0.0);
+            assert!(
+                (quality_of(slots[0]).get() - 9.0).abs() < 0.01
+                    && quality_of(slots[2]).get() == 0.0
+            );
             let lanes = [Lane::Ahead, Lane::Behind, Lane::Trapped];
             let slots = lanes.map(|lane| quality(9.0).in_lane(lane).slot(topic, 0));
             assert!(slots.is_sorted() && slots[1] > Order::LAST.slot(topic, NUMBERS - 1));
             assert!(slots[2] | RETRIES < u64::MAX && fresh_slots(topic).contains(&slots[2]));
             assert_eq!(slots.map(lane_of), lanes);
-            assert_eq!(slots.map(quality_of).map(|of| of.get() > 8.0), [true, false, false]);
+            assert_eq!(
+                slots.map(quality_of).map(|of| of.get() > 8.0),
+                [true, false, false]
+            );
         }
-        assert!(retry_slots(TopicNumber::MAX).end < u64::MAX, "the slot of a robots.txt is none of a topic");
+        assert!(
+            retry_slots(TopicNumber::MAX).end < u64::MAX,
+            "the slot of a robots.txt is none of a topic"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! How the scheduler calls topics: by a number in each partition, which its rows keep, and by an index in this life.
+//! How the scheduler calls topics: by a number in each partition, which its rows keep, and by an
+//! index in this life.
 
 /// The number of a topic within its partition. It stands in the slots of the topic's URLs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,7 +12,8 @@ impl TopicNumber {
     pub(crate) const MAX: TopicNumber = TopicNumber(254);
 }
 
-/// What takes turns: a topic, or the preparation of servers. An index into the settings of this life.
+/// What takes turns: a topic, or the preparation of servers. An index into the settings of this
+/// life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TopicIndex(pub(crate) u16);
 

@@ -1,20 +1,23 @@
-//! Circles: limits of jobs that servers share. Many servers may lie at one address, or be of one group, and what lies
-//! behind them is spared as well.
+//! Circles: limits of jobs that servers share. Many servers may lie at one address, or be of one
+//! group, and what lies behind them is spared as well.
 //!
-//! A job counts for the first of its server's addresses, the one that its fetcher tries first, and for its server's
-//! group, from its grant to the end of its lease. A group with a delay has one job out at a time, so its delay holds
-//! within the job, and from the end of a job to the next one.
+//! A job counts for the first of its server's addresses, the one that its fetcher tries first, and
+//! for its server's group, from its grant to the end of its lease. A group with a delay has one job
+//! out at a time, so its delay holds within the job, and from the end of a job to the next one.
 //!
-//! A scheduler that has all partitions decides alone. Several ones divide what a circle allows by its ledger
-//! ([`crate::rights`]). Rights count for [`VALID_FOR`] after they were entered; a scheduler with jobs out enters them
-//! again in time. Others may take its entry out when that has not changed for longer than that and a lease.
+//! A scheduler that has all partitions decides alone. Several ones divide what a circle allows by
+//! its ledger ([`crate::rights`]). Rights count for [`VALID_FOR`] after they were entered; a
+//! scheduler with jobs out enters them again in time. Others may take its entry out when that has
+//! not changed for longer than that and a lease.
 //!
-//! Invariants: no more jobs are out in a circle than are allowed, over all schedulers (Boldi, Marino, Santini and Vigna
-//! 2014 allow one to an address); no job is granted in a group before the delay is over; rights go back only when the
-//! delay is over, so whoever gets them has not to wait for it. Circles are taken in one order, the group before the
-//! address, and what waits for an address keeps its group for a while, so schedulers do not wait for each other. A job whose lease was granted in an earlier life, or by
-//! another owner of its partition, is renewed only when it has been entered. So a life that begins after partitions have
-//! moved takes nothing before all such jobs have been entered, or have ended.
+//! Invariants: no more jobs are out in a circle than are allowed, over all schedulers (Boldi,
+//! Marino, Santini and Vigna 2014 allow one to an address); no job is granted in a group before the
+//! delay is over; rights go back only when the delay is over, so whoever gets them has not to wait
+//! for it. Circles are taken in one order, the group before the address, and what waits for an
+//! address keeps its group for a while, so schedulers do not wait for each other. A job whose lease
+//! was granted in an earlier life, or by another owner of its partition, is renewed only when it
+//! has been entered. So a life that begins after partitions have moved takes nothing before all
+//! such jobs have been entered, or have ended.
 
 use crate::keys::circle::Circle;
 use crate::keys::schedulers::Schedulers;
@@ -32,8 +35,8 @@ use std::time::Duration;
 const VALID_FOR: Duration = Duration::from_secs(30);
 /// Rights in use are entered again when they have counted for this long.
 const ENTER_EVERY: Duration = Duration::from_secs(15);
-/// How long a scheduler keeps rights that others call for, at least, while it has use for them: a ledger is not changed
-/// for each job.
+/// How long a scheduler keeps rights that others call for, at least, while it has use for them: a
+/// ledger is not changed for each job.
 const KEEPS_FOR: Duration = Duration::from_secs(5);
 /// Wait between two questions for rights, when there were none.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -45,7 +48,8 @@ const QUESTIONS_MAX: usize = 256;
 struct State {
     /// Jobs that are out.
     jobs: u32,
-    /// Servers that would have a job in it, now, when there is room, or when there is room in another circle as well.
+    /// Servers that would have a job in it, now, when there is room, or when there is room in
+    /// another circle as well.
     claims: u32,
     /// No contact before then.
     next_contact: Timestamp,
@@ -112,8 +116,19 @@ impl Circles {
     /// Circles without jobs. The jobs that are out are told by [`restore`](Self::restore).
     pub(crate) fn open(settings: &Settings, (instance, epoch): (u16, u64), now: Timestamp) -> Self {
         let schedulers = settings.schedulers.clone();
-        let settled_at = if schedulers.moved() { now + settings.lease_with_grace() } else { now };
-        let sharing = Sharing { schedulers, instance, epoch, settled_at, needs: 0, out: 0 };
+        let settled_at = if schedulers.moved() {
+            now + settings.lease_with_grace()
+        } else {
+            now
+        };
+        let sharing = Sharing {
+            schedulers,
+            instance,
+            epoch,
+            settled_at,
+            needs: 0,
+            out: 0,
+        };
         Circles {
             opened: now,
             sharing: Some(sharing).filter(|sharing| sharing.schedulers.count > 1),
@@ -122,7 +137,8 @@ impl Circles {
         }
     }
 
-    /// Partitions have other owners. Who was alone stays it for the rest of its life, which ends before it gives one away.
+    /// Partitions have other owners. Who was alone stays it for the rest of its life, which ends
+    /// before it gives one away.
     pub(crate) fn shared_by(&mut self, schedulers: Schedulers) {
         if let Some(sharing) = &mut self.sharing {
             sharing.schedulers = schedulers;
@@ -138,13 +154,18 @@ impl Circles {
 
     /// When a circle is to be looked at.
     pub(crate) fn look_at(&self) -> Option<Timestamp> {
-        let has_room = self.sharing.as_ref().is_none_or(|sharing| sharing.out < QUESTIONS_MAX);
+        let has_room = self
+            .sharing
+            .as_ref()
+            .is_none_or(|sharing| sharing.out < QUESTIONS_MAX);
         self.looks.first().filter(|_| has_room).map(|&(at, _)| at)
     }
 
     /// Has a circle looked at then, if not earlier.
     fn look(&mut self, circle: Circle, at: Timestamp) {
-        let Some(state) = self.states.get_mut(&circle) else { return };
+        let Some(state) = self.states.get_mut(&circle) else {
+            return;
+        };
         if state.look_at.is_none_or(|earlier| earlier > at) {
             if let Some(later) = state.look_at.replace(at) {
                 self.looks.remove(&(later, circle));
@@ -158,7 +179,10 @@ impl Circles {
         let next_contact = self.opened + settings.delay_of(circle);
         self.states.entry(circle).or_insert_with(|| State {
             next_contact,
-            held: Held { is_unsure: true, ..Held::default() },
+            held: Held {
+                is_unsure: true,
+                ..Held::default()
+            },
             ..State::default()
         })
     }
@@ -176,9 +200,17 @@ impl Circles {
     }
 
     /// How long a circle is left alone from now on; none when that is not why there is no room.
-    pub(crate) fn pause(&self, circle: Circle, now: Timestamp, settings: &Settings) -> Option<Duration> {
+    pub(crate) fn pause(
+        &self,
+        circle: Circle,
+        now: Timestamp,
+        settings: &Settings,
+    ) -> Option<Duration> {
         let fresh = self.opened + settings.delay_of(circle);
-        let (jobs, next) = self.states.get(&circle).map_or((0, fresh), |state| (state.jobs, state.next_contact));
+        let (jobs, next) = self
+            .states
+            .get(&circle)
+            .map_or((0, fresh), |state| (state.jobs, state.next_contact));
         (jobs == 0 && next > now).then(|| next.since(now))
     }
 
@@ -201,7 +233,11 @@ impl Circles {
 
     /// Says whether the ledger knows of the jobs that are out: they may go on.
     pub(crate) fn are_entered(&self, circle: Circle, now: Timestamp) -> bool {
-        self.sharing.is_none() || self.states.get(&circle).is_some_and(|state| state.held.is_valid(now))
+        self.sharing.is_none()
+            || self
+                .states
+                .get(&circle)
+                .is_some_and(|state| state.held.is_valid(now))
     }
 
     /// A job is out.
@@ -232,7 +268,9 @@ impl Circles {
 
     /// One server less would.
     pub(crate) fn unclaim(&mut self, circle: Circle, now: Timestamp) {
-        let Some(state) = self.states.get_mut(&circle) else { return };
+        let Some(state) = self.states.get_mut(&circle) else {
+            return;
+        };
         state.claims = state.claims.saturating_sub(1);
         if state.claims == 0 {
             self.look(circle, now);
@@ -257,13 +295,17 @@ impl Circles {
         }
     }
 
-    /// Looks at the circles that are to be looked at by now. Gives those with room for one more job that is wanted.
+    /// Looks at the circles that are to be looked at by now. Gives those with room for one more job
+    /// that is wanted.
     pub(crate) fn tend(&mut self, staged: &mut Staged<'_>) -> Vec<Circle> {
         let mut with_room = Vec::new();
         while self.look_at().is_some_and(|at| at <= staged.now)
             && let Some((_, circle)) = self.looks.pop_first()
         {
-            let is_wanted = self.states.get(&circle).is_some_and(|state| state.claims > 0);
+            let is_wanted = self
+                .states
+                .get(&circle)
+                .is_some_and(|state| state.claims > 0);
             if is_wanted && self.has_room(circle, staged.now, staged.settings) {
                 with_room.push(circle);
             }
@@ -272,18 +314,26 @@ impl Circles {
         with_room
     }
 
-    /// Asks the ledger of a circle if need be, and lets the circle leave memory when nothing is known of it.
+    /// Asks the ledger of a circle if need be, and lets the circle leave memory when nothing is
+    /// known of it.
     fn see_to(&mut self, circle: Circle, staged: &mut Staged<'_>) {
-        let (now, settings) = (staged.now, staged.settings);
+        let now = staged.now;
+        let settings = staged.settings;
         let max = settings.jobs_max_of(circle);
-        let Some(state) = self.states.get_mut(&circle) else { return };
+        let Some(state) = self.states.get_mut(&circle) else {
+            return;
+        };
         state.look_at = None;
         let mut next = (state.next_contact > now).then_some(state.next_contact);
         let mut is_needed = state.jobs > 0 || state.claims > 0 || next.is_some();
         if let Some(sharing) = &mut self.sharing {
             let wanted = state.wanted(max);
             let is_settled = now >= sharing.settled_at + settings.delay_of(circle);
-            let fair = if is_settled { Some(fair(max, sharing)) } else { None };
+            let fair = if is_settled {
+                Some(fair(max, sharing))
+            } else {
+                None
+            };
             match state.next_entry(now, wanted, fair) {
                 Next::Enter { keeps } => {
                     let need = state.need(circle, wanted, keeps, sharing, staged);
@@ -293,7 +343,10 @@ impl Circles {
                 Next::At(at) => next = next.into_iter().chain(at).min(),
             }
             if !is_settled {
-                next = next.into_iter().chain([sharing.settled_at + settings.delay_of(circle)]).min();
+                next = next
+                    .into_iter()
+                    .chain([sharing.settled_at + settings.delay_of(circle)])
+                    .min();
             }
             let held = &state.held;
             is_needed |= held.is_called || held.asked.is_some() || held.is_valid(now);
@@ -305,13 +358,21 @@ impl Circles {
         }
     }
 
-    /// Takes an answer of the ledger. While there are too few rights here, those who hold some are called upon.
+    /// Takes an answer of the ledger. While there are too few rights here, those who hold some are
+    /// called upon.
     pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) {
-        let (now, circle) = (staged.now, settled.circle);
-        let Some(sharing) = &mut self.sharing else { return };
+        let now = staged.now;
+        let circle = settled.circle;
+        let Some(sharing) = &mut self.sharing else {
+            return;
+        };
         sharing.out = sharing.out.saturating_sub(1);
-        let Some(state) = self.states.get_mut(&circle) else { return };
-        let Some(asked) = state.held.asked.take() else { return };
+        let Some(state) = self.states.get_mut(&circle) else {
+            return;
+        };
+        let Some(asked) = state.held.asked.take() else {
+            return;
+        };
         let Some(ledger) = &settled.ledger else {
             // It may have been entered or not.
             state.held.is_unsure = true;
@@ -320,9 +381,12 @@ impl Circles {
         };
         let is_settled = asked.at >= sharing.settled_at + staged.settings.delay_of(circle);
         let max = staged.settings.jobs_max_of(circle);
-        state.held.answered(ledger, (sharing.instance, max), now, asked, is_settled);
+        state
+            .held
+            .answered(ledger, (sharing.instance, max), now, asked, is_settled);
         if !is_settled {
-            // They are of jobs of an earlier life, or were given away with their partition: none is for a new job.
+            // They are of jobs of an earlier life, or were given away with their partition: none is
+            // for a new job.
             state.held.rights = 0;
         }
         let wanted = state.wanted(max);
@@ -331,7 +395,12 @@ impl Circles {
             for other in ledger.others(sharing.instance) {
                 // One without partitions has no use for its rights: they are taken from it.
                 if let Some(partition) = sharing.schedulers.partition_of(other.instance) {
-                    staged.messages.errand(partition, Errand::Rights { circle: circle.to_string() });
+                    staged.messages.errand(
+                        partition,
+                        Errand::Rights {
+                            circle: circle.to_string(),
+                        },
+                    );
                 }
             }
         }
@@ -359,10 +428,12 @@ impl State {
         self.jobs.max(u32::from(pauses))
     }
 
-    /// When the ledger is to be changed, and what is kept. `wanted`: rights for which there is use here. `fair`: those that
-    /// are kept while others have none; none while nothing may be taken or given back.
+    /// When the ledger is to be changed, and what is kept. `wanted`: rights for which there is use
+    /// here. `fair`: those that are kept while others have none; none while nothing may be taken or
+    /// given back.
     fn next_entry(&mut self, now: Timestamp, wanted: u32, fair: Option<u32>) -> Next {
-        let (in_use, has_jobs) = (self.in_use(now), self.jobs > 0);
+        let in_use = self.in_use(now);
+        let has_jobs = self.jobs > 0;
         let held = &mut self.held;
         if held.asked.is_some() {
             return Next::At(None);
@@ -374,7 +445,11 @@ impl State {
         let has_to_enter = has_jobs && enter_at <= now;
         let again_at = Some(enter_at).filter(|_| has_jobs);
         let Some(fair) = fair else {
-            return if has_to_enter { Next::Enter { keeps: u32::MAX } } else { Next::At(again_at) };
+            return if has_to_enter {
+                Next::Enter { keeps: u32::MAX }
+            } else {
+                Next::At(again_at)
+            };
         };
         if held.is_called {
             let owes = now >= held.kept_until;
@@ -384,20 +459,41 @@ impl State {
             }
             held.is_called = !owes || held.rights > fair;
         }
-        let is_short = !held.is_called && wanted > 0 && (wanted > held.rights || !held.is_valid(now));
+        let is_short =
+            !held.is_called && wanted > 0 && (wanted > held.rights || !held.is_valid(now));
         if has_to_enter || is_short && held.ask_at <= now {
-            return Next::Enter { keeps: if held.is_called { held.rights } else { u32::MAX } };
+            return Next::Enter {
+                keeps: if held.is_called {
+                    held.rights
+                } else {
+                    u32::MAX
+                },
+            };
         }
         let kept_until = Some(held.kept_until).filter(|&at| held.is_called && at > now);
         let ask_at = Some(held.ask_at).filter(|_| is_short);
         let forgotten_at = held.entered.map(|at| at + VALID_FOR).filter(|&at| at > now);
-        Next::At([again_at, kept_until, ask_at, forgotten_at].into_iter().flatten().min())
+        Next::At(
+            [again_at, kept_until, ask_at, forgotten_at]
+                .into_iter()
+                .flatten()
+                .min(),
+        )
     }
 
     /// What the ledger is to be told now.
-    fn need(&mut self, circle: Circle, wanted: u32, keeps: u32, sharing: &mut Sharing, staged: &Staged<'_>) -> Need {
-        let (now, settings) = (staged.now, staged.settings);
-        let (max, delay) = (settings.jobs_max_of(circle), settings.delay_of(circle));
+    fn need(
+        &mut self,
+        circle: Circle,
+        wanted: u32,
+        keeps: u32,
+        sharing: &mut Sharing,
+        staged: &Staged<'_>,
+    ) -> Need {
+        let now = staged.now;
+        let settings = staged.settings;
+        let max = settings.jobs_max_of(circle);
+        let delay = settings.delay_of(circle);
         let lease = settings.lease_with_grace();
         let is_gone = |&(entry, since): &(Entry, Timestamp)| {
             let patience = match sharing.schedulers.partition_of(entry.instance) {
@@ -447,7 +543,8 @@ impl Held {
         asked: Asked,
         is_settled: bool,
     ) {
-        // Jobs of an earlier life are entered although others have the rights by now. They leave none behind.
+        // Jobs of an earlier life are entered although others have the rights by now. They leave
+        // none behind.
         let others: u32 = ledger.others(instance).map(|other| other.rights).sum();
         let entered = ledger.rights(instance);
         let rights = entered.min(max.saturating_sub(others));
@@ -455,7 +552,8 @@ impl Held {
             self.kept_until = now + KEEPS_FOR;
         }
         if asked.keeps < u32::MAX {
-            // What went back is for others to take: they ask every so often, and call again if it was not enough.
+            // What went back is for others to take: they ask every so often, and call again if it
+            // was not enough.
             self.is_called = false;
             self.ask_at = now + 2 * ASK_EVERY;
         }
@@ -464,7 +562,10 @@ impl Held {
         self.entered = Some(asked.at);
         let before = std::mem::take(&mut self.others);
         for entry in ledger.others(instance) {
-            let since = before.get(&entry.instance).filter(|(known, _)| *known == entry).map_or(now, |known| known.1);
+            let since = before
+                .get(&entry.instance)
+                .filter(|(known, _)| *known == entry)
+                .map_or(now, |known| known.1);
             self.others.insert(entry.instance, (entry, since));
         }
     }

@@ -1,4 +1,5 @@
-//! How servers are left alone: pauses, the length of a visit, trouble and what follows from it, circles.
+//! How servers are left alone: pauses, the length of a visit, trouble and what follows from it,
+//! circles.
 
 pub(crate) mod circles;
 pub(crate) mod paused;

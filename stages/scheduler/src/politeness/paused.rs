@@ -1,7 +1,7 @@
 //! Paused: the servers that operators want to be left alone.
 //!
-//! In: the orders of the crawl. Out: whether a server is paused, and by which order. Hosts and domains are compared by their
-//! hashes, since orders are asked about each server in memory.
+//! In: the orders of the crawl. Out: whether a server is paused, and by which order. Hosts and
+//! domains are compared by their hashes, since orders are asked about each server in memory.
 
 use crate::keys::server_key::ServerKey;
 use foldhash::HashSet;
@@ -20,7 +20,11 @@ pub(crate) struct Paused {
 impl Paused {
     /// What is paused by these orders.
     pub(crate) fn by(orders: &Orders) -> Self {
-        let mut paused = Paused { orders: orders.clone(), all: orders.hold.is_some(), ..Paused::default() };
+        let mut paused = Paused {
+            orders: orders.clone(),
+            all: orders.hold.is_some(),
+            ..Paused::default()
+        };
         for pause in &orders.paused {
             match &pause.what {
                 Target::Crawl => paused.all = true,
@@ -67,16 +71,29 @@ mod tests {
     fn a_server_is_paused_by_hash_where_it_is_by_name() {
         let directory = Directory::new(4);
         let mut orders = Orders::default();
-        for what in [Target::Host("a.example.org".into()), Target::Domain("example.com".into())] {
-            orders.pause(Pause { what, author: Author::default() });
+        for what in [
+            Target::Host("a.example.org".into()),
+            Target::Domain("example.com".into()),
+        ] {
+            orders.pause(Pause {
+                what,
+                author: Author::default(),
+            });
         }
         let paused = Paused::by(&orders);
-        for server in
-            ["http://a.example.org", "https://a.example.org:8443", "http://b.example.org", "http://b.example.com"]
-        {
+        for server in [
+            "http://a.example.org",
+            "https://a.example.org:8443",
+            "http://b.example.org",
+            "http://b.example.com",
+        ] {
             let key = ServerKey::of(server, &directory).unwrap();
             let domain = fingerprint(registered_domain(rhumb_url::host_of(server)));
-            assert_eq!(paused.has(key, domain), paused.order(server).is_some(), "{server}");
+            assert_eq!(
+                paused.has(key, domain),
+                paused.order(server).is_some(),
+                "{server}"
+            );
         }
         assert!(!paused.has_all() && !Paused::default().has_all());
     }

@@ -1,14 +1,15 @@
 //! Strain: a server that answers, but not always, is asked less often instead of being set aside.
 //!
-//! In: troubles and answers of a server. Out: whether its trouble is general, and how much longer its gap is. Each trouble
-//! doubles the gap; [`CALM`] answers in a row halve it again. It is kept in memory alone: of a server of which nothing is known
-//! the first trouble is general.
+//! In: troubles and answers of a server. Out: whether its trouble is general, and how much longer
+//! its gap is. Each trouble doubles the gap; [`CALM`] answers in a row halve it again. It is kept
+//! in memory alone: of a server of which nothing is known the first trouble is general.
 
 use std::time::Duration;
 
 /// With so many troubles in a row, without an answer in between, trouble is general.
 const GENERAL: u8 = 3;
-/// So many answers in a row halve the gap. While it is longer, a job has no more requests: the next one has a shorter gap.
+/// So many answers in a row halve the gap. While it is longer, a job has no more requests: the next
+/// one has a shorter gap.
 pub(crate) const CALM: u8 = 10;
 /// A server without a gap gets this one, before it doubles further.
 const GAP_MIN: Duration = Duration::from_millis(100);
@@ -28,7 +29,11 @@ pub(crate) struct Strain {
 impl Default for Strain {
     /// Nothing is known.
     fn default() -> Self {
-        Strain { in_a_row: GENERAL, doublings: 0, calm: 0 }
+        Strain {
+            in_a_row: GENERAL,
+            doublings: 0,
+            calm: 0,
+        }
     }
 }
 
@@ -54,7 +59,11 @@ impl Strain {
         self.in_a_row = self.in_a_row.saturating_add(1);
         let is_general = self.in_a_row >= GENERAL;
         // Whoever is set aside is left alone for long enough.
-        self.doublings = if is_general { 0 } else { (self.doublings + 1).min(DOUBLINGS_MAX) };
+        self.doublings = if is_general {
+            0
+        } else {
+            (self.doublings + 1).min(DOUBLINGS_MAX)
+        };
         is_general
     }
 
@@ -80,12 +89,18 @@ mod tests {
     #[test]
     fn the_gap_doubles_with_each_trouble_and_shrinks_with_answers() {
         let mut strain = Strain::default();
-        let ms =
-            |strain: &Strain, gap| strain.stretched(Duration::from_millis(gap), Duration::from_secs(30)).as_millis();
+        let ms = |strain: &Strain, gap| {
+            strain
+                .stretched(Duration::from_millis(gap), Duration::from_secs(30))
+                .as_millis()
+        };
         strain.answered();
         assert_eq!((ms(&strain, 0), ms(&strain, 1000)), (0, 1000));
         assert!(!strain.troubled() && !strain.troubled());
-        assert_eq!((ms(&strain, 0), ms(&strain, 1000), ms(&strain, 60_000)), (200, 4000, 60_000));
+        assert_eq!(
+            (ms(&strain, 0), ms(&strain, 1000), ms(&strain, 60_000)),
+            (200, 4000, 60_000)
+        );
         (0..CALM).for_each(|_| strain.answered());
         assert_eq!((ms(&strain, 0), ms(&strain, 1000)), (100, 2000));
         (0..CALM).for_each(|_| strain.answered());
@@ -102,7 +117,10 @@ mod tests {
         let mut strain = Strain::default();
         assert!(strain.troubled());
         strain.answered();
-        assert_eq!([(); 4].map(|()| strain.troubled()), [false, false, true, true]);
+        assert_eq!(
+            [(); 4].map(|()| strain.troubled()),
+            [false, false, true, true]
+        );
         assert!(!strain.is_felt());
     }
 }

@@ -1,9 +1,11 @@
-//! What goes wrong with a request or its connection, and what each kind means: the one table of error classes.
+//! What goes wrong with a request or its connection, and what each kind means: the one table of
+//! error classes.
 //!
-//! A URL has a limited number of attempts (`stages.scheduler.attempts`), and the wait after each doubles up to a cap. A
-//! server that is set aside is left alone in the same way, longer each time in a row, unless Retry-After says how long.
-//! After `server_failures_max` times in a row its URLs end as the last trouble says. So each series is finite, whatever
-//! servers do (P6). An answer to a robots.txt ends no series of pages that failed: only the answer to a page does.
+//! A URL has a limited number of attempts (`stages.scheduler.attempts`), and the wait after each
+//! doubles up to a cap. A server that is set aside is left alone in the same way, longer each time
+//! in a row, unless Retry-After says how long. After `server_failures_max` times in a row its URLs
+//! end as the last trouble says. So each series is finite, whatever servers do (P6). An answer to a
+//! robots.txt ends no series of pages that failed: only the answer to a page does.
 //!
 //! | trouble | its URL | its server is set aside |
 //! | --- | --- | --- |
@@ -14,24 +16,25 @@
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
 //!
-//! Trouble is general when nothing is known of the server but that, or when it is the third in a row without an answer in
-//! between. A robots.txt that is refused leaves the server alone for a while, and is counted by itself.
+//! Trouble is general when nothing is known of the server but that, or when it is the third in a
+//! row without an answer in between. A robots.txt that is refused leaves the server alone for a
+//! while, and is counted by itself.
 //!
-//! Some servers serve a fixed number of requests on a connection and then reset it. The request on its way is lost by
-//! chance, so its URL waits again as if it was never tried. This holds only for jobs in which something was answered,
-//! so it cannot go on without end.
+//! Some servers serve a fixed number of requests on a connection and then reset it. The request on
+//! its way is lost by chance, so its URL waits again as if it was never tried. This holds only for
+//! jobs in which something was answered, so it cannot go on without end.
 //!
-//! A server is in trouble when it was set aside or its robots.txt was tried in vain, and has not answered since. Such
-//! servers hold few connections while connections are short (`grants` of the core). A server that has sent no page, and
-//! was not tried in vain, has less time for its first answer (`first_answer_timeout`). After one try in vain it has as
-//! much time as any other.
+//! A server is in trouble when it was set aside or its robots.txt was tried in vain, and has not
+//! answered since. Such servers hold few connections while connections are short (`grants` of the
+//! core). A server that has sent no page, and was not tried in vain, has less time for its first
+//! answer (`first_answer_timeout`). After one try in vain it has as much time as any other.
 //!
-//! When servers answer other fetchers and one fetcher reaches none (`fetchers` of the core), what fails with that one as it
-//! would without a network is excused: its URL goes back and nothing is set aside, at most `server_failures_max` times
-//! for each server since its last answer.
+//! When servers answer other fetchers and one fetcher reaches none (`fetchers` of the core), what
+//! fails with that one as it would without a network is excused: its URL goes back and nothing is
+//! set aside, at most `server_failures_max` times for each server since its last answer.
 //!
-//! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with the same waits and
-//! a limit of their own (`resolve_attempts`).
+//! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with
+//! the same waits and a limit of their own (`resolve_attempts`).
 //!
 //! [`Strain`]: crate::politeness::strain::Strain
 //!
@@ -143,8 +146,12 @@ impl Trouble {
             RequestEnd::Response { status: 408, .. } => Trouble::SlowRequest,
             RequestEnd::Response { status: 429, .. } => Trouble::TooManyRequests,
             RequestEnd::Response { status: 503, .. } => Trouble::Unavailable,
-            RequestEnd::Response { status: 500..=599, .. } => Trouble::ServerError,
-            RequestEnd::Response { .. } | RequestEnd::Untried | RequestEnd::Failure(FailureKind::NotArchived) => {
+            RequestEnd::Response {
+                status: 500..=599, ..
+            } => Trouble::ServerError,
+            RequestEnd::Response { .. }
+            | RequestEnd::Untried
+            | RequestEnd::Failure(FailureKind::NotArchived) => {
                 return None;
             }
         })
@@ -159,7 +166,12 @@ impl Trouble {
             Trouble::Connect => (GoesBack, Always, Failed, FailureKind::Connect.name()),
             Trouble::Tls => (GoesBack, Always, Failed, FailureKind::Tls.name()),
             Trouble::Certificate => (GoesBack, Always, Failed, FailureKind::Certificate.name()),
-            Trouble::HungUp => (GoesBack, Always, Failed, "connection ended before a request"),
+            Trouble::HungUp => (
+                GoesBack,
+                Always,
+                Failed,
+                "connection ended before a request",
+            ),
             Trouble::TooManyRequests => (Attempt, General, Refused, "too many requests"),
             Trouble::Unavailable => (Attempt, General, Failed, "service unavailable"),
             Trouble::Timeout => (Attempt, General, Failed, FailureKind::Timeout.name()),
@@ -172,7 +184,12 @@ impl Trouble {
             Trouble::ServerError => (Attempt, Never, Failed, "server error"),
             Trouble::Forbidden => (Ends, Never, Failed, FailureKind::Forbidden.name()),
         };
-        Class { url, server, outcome, reason }
+        Class {
+            url,
+            server,
+            outcome,
+            reason,
+        }
     }
 
     /// Says whether the server may have heard of the request.
@@ -191,7 +208,9 @@ impl Trouble {
     }
 
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        Trouble::ALL.into_iter().find(|trouble| *trouble as u8 == byte)
+        Trouble::ALL
+            .into_iter()
+            .find(|trouble| *trouble as u8 == byte)
     }
 }
 
@@ -213,7 +232,10 @@ mod tests {
         // Otherwise it could go on for ever.
         for trouble in Trouble::ALL {
             let Class { url, server, .. } = trouble.class();
-            assert!(url != ForUrl::GoesBack || server == SetAside::Always, "{trouble:?}");
+            assert!(
+                url != ForUrl::GoesBack || server == SetAside::Always,
+                "{trouble:?}"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The fate of a URL: what the end of a request means for it.
 //!
-//! Every series of tries is bounded in number (P6). [`crate::politeness::trouble`] has the table of what can go wrong.
+//! Every series of tries is bounded in number (P6). [`crate::politeness::trouble`] has the table of
+//! what can go wrong.
 
 use crate::politeness::pauses::{back_off, retry_after};
 use crate::politeness::trouble::{ForUrl, NO_LENGTH, Trouble};
@@ -22,7 +23,8 @@ pub(crate) enum UrlFate {
     Untried,
 }
 
-/// Decides what becomes of a URL by the end of its request. The URL was contacted `attempts` times, this one included.
+/// Decides what becomes of a URL by the end of its request. The URL was contacted `attempts` times,
+/// this one included.
 ///
 /// The wait of a retry begins when its server may be contacted again, so that other URLs go first.
 pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> UrlFate {
@@ -37,7 +39,9 @@ pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> U
         };
     }
     match *end {
-        RequestEnd::Failure(FailureKind::NotArchived) => UrlFate::Ends(Outcome::Gone, "not in the archive"),
+        RequestEnd::Failure(FailureKind::NotArchived) => {
+            UrlFate::Ends(Outcome::Gone, "not in the archive")
+        }
         RequestEnd::Untried | RequestEnd::Failure(_) => UrlFate::Untried,
         RequestEnd::Response { status, lacks, .. } => {
             let (outcome, reason) = answered(status, lacks);
@@ -46,14 +50,20 @@ pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> U
     }
 }
 
-/// The outcome of a response in which nothing went wrong, and a reason where its status alone does not say it.
+/// The outcome of a response in which nothing went wrong, and a reason where its status alone does
+/// not say it.
 fn answered(status: u16, lacks: Option<Lack>) -> (Outcome, &'static str) {
-    let reason = if lacks == Some(Lack::Length) { NO_LENGTH } else { "" };
+    let reason = if lacks == Some(Lack::Length) {
+        NO_LENGTH
+    } else {
+        ""
+    };
     match status {
         200..=299 => (Outcome::Fetched, reason),
         304 => (Outcome::NotModified, reason),
         301..=303 | 307 | 308 if lacks == Some(Lack::Target) => (Outcome::Failed, NO_TARGET),
-        // The body lists the choices (RFC 9110, section 15.4.1). A 3xx that is not known counts as 300 (section 15).
+        // The body lists the choices (RFC 9110, section 15.4.1). A 3xx that is not known counts as
+        // 300 (section 15).
         300..=399 if lacks == Some(Lack::Target) => (Outcome::Fetched, reason),
         300..=399 => (Outcome::Redirected, reason),
         404 | 410 => (Outcome::Gone, reason),
@@ -70,7 +80,10 @@ mod tests {
 
     #[test]
     fn every_status_has_its_outcome() {
-        let settings = Settings { attempts: 1, ..settings() };
+        let settings = Settings {
+            attempts: 1,
+            ..settings()
+        };
         for (status, outcome) in [
             (200, Outcome::Fetched),
             (206, Outcome::Fetched),
@@ -87,7 +100,10 @@ mod tests {
             (999, Outcome::Failed),
         ] {
             let fate = url_fate(&settings, &response(status, None), 1);
-            assert!(matches!(fate, UrlFate::Ends(found, _) if found == outcome), "{status}: {fate:?}");
+            assert!(
+                matches!(fate, UrlFate::Ends(found, _) if found == outcome),
+                "{status}: {fate:?}"
+            );
         }
     }
 
@@ -101,14 +117,32 @@ mod tests {
             url_fate(&settings(), &end, 1)
         };
         for status in [301, 302, 303, 307, 308] {
-            assert_eq!(without(status, Lack::Target), UrlFate::Ends(Outcome::Failed, NO_TARGET), "{status}");
-            assert_eq!(without(status, Lack::Length), UrlFate::Ends(Outcome::Redirected, NO_LENGTH), "{status}");
+            assert_eq!(
+                without(status, Lack::Target),
+                UrlFate::Ends(Outcome::Failed, NO_TARGET),
+                "{status}"
+            );
+            assert_eq!(
+                without(status, Lack::Length),
+                UrlFate::Ends(Outcome::Redirected, NO_LENGTH),
+                "{status}"
+            );
         }
         for status in [300, 305, 306, 309, 399] {
-            assert_eq!(without(status, Lack::Target), UrlFate::Ends(Outcome::Fetched, ""), "{status}");
+            assert_eq!(
+                without(status, Lack::Target),
+                UrlFate::Ends(Outcome::Fetched, ""),
+                "{status}"
+            );
         }
-        assert_eq!(without(200, Lack::Length), UrlFate::Ends(Outcome::Fetched, NO_LENGTH));
-        assert_eq!(without(404, Lack::Length), UrlFate::Ends(Outcome::Gone, NO_LENGTH));
+        assert_eq!(
+            without(200, Lack::Length),
+            UrlFate::Ends(Outcome::Fetched, NO_LENGTH)
+        );
+        assert_eq!(
+            without(404, Lack::Length),
+            UrlFate::Ends(Outcome::Gone, NO_LENGTH)
+        );
         // What may be tried again is.
         assert!(matches!(without(500, Lack::Length), UrlFate::Retry(_)));
     }
@@ -116,32 +150,61 @@ mod tests {
     #[test]
     fn only_what_another_try_may_help_is_tried_again_and_only_so_often() {
         let settings = settings();
-        for end in
-            [response(500, None), response(429, None), response(408, None), RequestEnd::Failure(FailureKind::Reset)]
-        {
+        for end in [
+            response(500, None),
+            response(429, None),
+            response(408, None),
+            RequestEnd::Failure(FailureKind::Reset),
+        ] {
             for attempts in 1..settings.attempts {
-                assert_eq!(url_fate(&settings, &end, attempts), UrlFate::Retry(back_off(&settings, attempts)));
+                assert_eq!(
+                    url_fate(&settings, &end, attempts),
+                    UrlFate::Retry(back_off(&settings, attempts))
+                );
             }
-            assert!(matches!(url_fate(&settings, &end, settings.attempts), UrlFate::Ends(..)));
+            assert!(matches!(
+                url_fate(&settings, &end, settings.attempts),
+                UrlFate::Ends(..)
+            ));
         }
-        for end in [response(403, None), response(404, None), RequestEnd::Failure(FailureKind::Forbidden)] {
+        for end in [
+            response(403, None),
+            response(404, None),
+            RequestEnd::Failure(FailureKind::Forbidden),
+        ] {
             assert!(matches!(url_fate(&settings, &end, 1), UrlFate::Ends(..)));
         }
-        for kind in [FailureKind::Connect, FailureKind::Tls, FailureKind::Certificate] {
-            assert_eq!(url_fate(&settings, &RequestEnd::Failure(kind), 200), UrlFate::Untried);
+        for kind in [
+            FailureKind::Connect,
+            FailureKind::Tls,
+            FailureKind::Certificate,
+        ] {
+            assert_eq!(
+                url_fate(&settings, &RequestEnd::Failure(kind), 200),
+                UrlFate::Untried
+            );
         }
     }
 
     #[test]
     fn what_an_archive_does_not_have_is_gone_at_once() {
         let end = RequestEnd::Failure(FailureKind::NotArchived);
-        assert_eq!(url_fate(&settings(), &end, 1), UrlFate::Ends(Outcome::Gone, "not in the archive"));
+        assert_eq!(
+            url_fate(&settings(), &end, 1),
+            UrlFate::Ends(Outcome::Gone, "not in the archive")
+        );
     }
 
     #[test]
     fn retry_after_shortens_the_wait_of_a_url_and_never_lengthens_it() {
         let settings = settings();
-        assert_eq!(url_fate(&settings, &response(503, Some(7)), 1), UrlFate::Retry(Duration::from_secs(7)));
-        assert_eq!(url_fate(&settings, &response(503, Some(700)), 1), UrlFate::Retry(settings.retry_wait));
+        assert_eq!(
+            url_fate(&settings, &response(503, Some(7)), 1),
+            UrlFate::Retry(Duration::from_secs(7))
+        );
+        assert_eq!(
+            url_fate(&settings, &response(503, Some(700)), 1),
+            UrlFate::Retry(settings.retry_wait)
+        );
     }
 }

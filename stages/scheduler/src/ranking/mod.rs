@@ -1,4 +1,5 @@
-//! Which server next, and which of its URLs: qualities, ranks, and the queue of servers that are ready.
+//! Which server next, and which of its URLs: qualities, ranks, and the queue of servers that are
+//! ready.
 
 pub(crate) mod limits;
 pub(crate) mod policy;

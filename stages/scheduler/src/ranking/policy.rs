@@ -18,13 +18,15 @@ use std::cmp::Reverse;
 pub(crate) struct Connection<'a> {
     /// P: what a connection serves and a visit has time for, but no more than there is to fetch.
     pub(crate) pages: u64,
-    /// T: two connection times (it is opened and closed), the response times, and the gaps between the requests.
+    /// T: two connection times (it is opened and closed), the response times, and the gaps between
+    /// the requests.
     pub(crate) seconds: f64,
     /// Slots of the best of its URLs, at most P; empty when URLs go first in, first out.
     pub(crate) best: &'a [u64],
 }
 
-/// The rank of a server. The higher number sorts first. Equal ones go in the order in which they became ready.
+/// The rank of a server. The higher number sorts first. Equal ones go in the order in which they
+/// became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(Reverse<u32>);
 
@@ -64,7 +66,11 @@ pub(crate) trait Policy: Send + Sync {
 
 /// The place of a URL of that quality among those of its server.
 pub(crate) fn order(policy: &dyn Policy, quality: Quality) -> Order {
-    if policy.by_quality() { Order::of(quality) } else { Order::LAST }
+    if policy.by_quality() {
+        Order::of(quality)
+    } else {
+        Order::LAST
+    }
 }
 
 /// The policy of that name.
@@ -109,7 +115,11 @@ impl Policy for BestQuality {
     }
 
     fn rank(&self, next: Connection<'_>) -> Rank {
-        Rank::of(next.best.first().map_or(0.0, |&slot| f64::from(quality_of(slot).get())))
+        Rank::of(
+            next.best
+                .first()
+                .map_or(0.0, |&slot| f64::from(quality_of(slot).get())),
+        )
     }
 }
 
@@ -121,7 +131,11 @@ impl Policy for Capacity {
     }
 
     fn rank(&self, next: Connection<'_>) -> Rank {
-        let sum: f64 = next.best.iter().map(|&slot| f64::from(quality_of(slot).get())).sum();
+        let sum: f64 = next
+            .best
+            .iter()
+            .map(|&slot| f64::from(quality_of(slot).get()))
+            .sum();
         Rank::of(sum / next.seconds)
     }
 }
@@ -132,23 +146,40 @@ mod tests {
     use crate::keys::topic::TopicNumber;
 
     fn slots(qualities: &[f32]) -> Vec<u64> {
-        qualities.iter().map(|&quality| Order::of(Quality::new(quality).unwrap()).slot(TopicNumber(3), 7)).collect()
+        qualities
+            .iter()
+            .map(|&quality| Order::of(Quality::new(quality).unwrap()).slot(TopicNumber(3), 7))
+            .collect()
     }
 
     fn rank(name: rhumb_config::Policy, pages: u64, seconds: f64, best: &[f32]) -> Rank {
-        of(name).rank(Connection { pages, seconds, best: &slots(best) })
+        of(name).rank(Connection {
+            pages,
+            seconds,
+            best: &slots(best),
+        })
     }
 
     #[test]
     fn each_policy_prefers_what_it_is_for() {
         use rhumb_config::Policy::{BreadthFirst, Capacity, Performance, Quality};
-        // One server has many good pages and is slow, one has few very good pages, one has many bad pages and is fast.
-        let (slow, few, fast) = ((10, 20.0, vec![2.0; 10]), (1, 2.0, vec![9.0]), (50, 5.0, vec![0.5; 50]));
+        // One server has many good pages and is slow, one has few very good pages, one has many bad
+        // pages and is fast.
+        let slow = (10, 20.0, vec![2.0; 10]);
+        let few = (1, 2.0, vec![9.0]);
+        let fast = (50, 5.0, vec![0.5; 50]);
         let best = |name| {
             let servers = [("slow", &slow), ("few", &few), ("fast", &fast)];
-            servers.into_iter().min_by_key(|(_, (pages, seconds, best))| rank(name, *pages, *seconds, best)).unwrap().0
+            servers
+                .into_iter()
+                .min_by_key(|(_, (pages, seconds, best))| rank(name, *pages, *seconds, best))
+                .unwrap()
+                .0
         };
-        assert_eq!((best(Performance), best(Quality), best(Capacity)), ("fast", "few", "fast"));
+        assert_eq!(
+            (best(Performance), best(Quality), best(Capacity)),
+            ("fast", "few", "fast")
+        );
         assert_eq!(best(BreadthFirst), "slow", "all are equal: the first");
         assert!(rank(Capacity, 10, 2.0, &[2.0; 10]) < rank(Capacity, 50, 5.0, &[0.5; 50]));
     }
@@ -159,8 +190,17 @@ mod tests {
             rank(rhumb_config::Policy::Performance, 4, 2.0, &[]),
             rank(rhumb_config::Policy::Performance, 2, 1.0, &[])
         );
-        assert!(rank(rhumb_config::Policy::Quality, 1, 1.0, &[0.1]) < rank(rhumb_config::Policy::Quality, 1, 1.0, &[]));
-        assert!(rank(rhumb_config::Policy::Quality, 1, 1.0, &[]) < Rank::BEHIND && Rank::default() < Rank::BEHIND);
-        assert_eq!(rank(rhumb_config::Policy::Performance, 3, 2.0, &[]).value(), 1.5);
+        assert!(
+            rank(rhumb_config::Policy::Quality, 1, 1.0, &[0.1])
+                < rank(rhumb_config::Policy::Quality, 1, 1.0, &[])
+        );
+        assert!(
+            rank(rhumb_config::Policy::Quality, 1, 1.0, &[]) < Rank::BEHIND
+                && Rank::default() < Rank::BEHIND
+        );
+        assert_eq!(
+            rank(rhumb_config::Policy::Performance, 3, 2.0, &[]).value(),
+            1.5
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The quality of a URL: what it is worth when it is discovered, and what later links add.
 //!
-//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank); Cho, Garcia-Molina and Page 1998 (backlinks); Abiteboul,
-//! Preda and Cobena 2003 (OPIC; `flow` looks at each page once).
+//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank); Cho, Garcia-Molina and Page 1998
+//! (backlinks); Abiteboul, Preda and Cobena 2003 (OPIC; `flow` looks at each page once).
 
 use foldhash::{HashMap, HashMapExt as _};
 use rhumb_config::{ConfigError, Pipeline, QualityProvider};
@@ -63,7 +63,10 @@ pub struct Qualities {
 impl From<Provider> for Qualities {
     /// The same for all topics.
     fn from(provider: Provider) -> Self {
-        Qualities { others: provider, topics: Arc::default() }
+        Qualities {
+            others: provider,
+            topics: Arc::default(),
+        }
     }
 }
 
@@ -74,12 +77,24 @@ impl Qualities {
     /// The table is needed and cannot be read, or is no table.
     pub fn open(pipeline: &Pipeline) -> Result<Self, ConfigError> {
         let scheduler = &pipeline.stages.scheduler;
-        let of_topics = || pipeline.topics.iter().filter_map(|(name, topic)| Some((name, topic.quality?)));
+        let of_topics = || {
+            pipeline
+                .topics
+                .iter()
+                .filter_map(|(name, topic)| Some((name, topic.quality?)))
+        };
         let is_table = |of| of == QualityProvider::Table;
         let needs_table = is_table(scheduler.quality) || of_topics().any(|(_, of)| is_table(of));
-        let table = Arc::new(if needs_table { read_table(&scheduler.quality_table)? } else { HashMap::new() });
+        let table = Arc::new(if needs_table {
+            read_table(&scheduler.quality_table)?
+        } else {
+            HashMap::new()
+        });
         let topics = of_topics().map(|(name, of)| (name.clone(), Provider::new(of, &table)));
-        Ok(Qualities { others: Provider::new(scheduler.quality, &table), topics: Arc::new(topics.collect()) })
+        Ok(Qualities {
+            others: Provider::new(scheduler.quality, &table),
+            topics: Arc::new(topics.collect()),
+        })
     }
 
     fn of(&self, topic: &str) -> &Provider {
@@ -114,14 +129,20 @@ impl Qualities {
     }
 }
 
-/// Reads lines of a URL, white space and a number; empty lines and lines that start with `#` are skipped.
+/// Reads lines of a URL, white space and a number; empty lines and lines that start with `#` are
+/// skipped.
 fn read_table(path: &Path) -> Result<HashMap<u64, Quality>, ConfigError> {
     let shown = path.display();
     let bad = |what: String| {
-        ConfigError::Range(vec![format!("configuration key stages.scheduler.quality_table = '{shown}': {what}")])
+        ConfigError::Range(vec![format!(
+            "configuration key stages.scheduler.quality_table = '{shown}': {what}"
+        )])
     };
-    let unreadable =
-        |error| bad(format!("it cannot be read: {error}; the quality 'table' needs a file of URLs and numbers"));
+    let unreadable = |error| {
+        bad(format!(
+            "it cannot be read: {error}; the quality 'table' needs a file of URLs and numbers"
+        ))
+    };
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut table = HashMap::new();
     for (number, line) in (1..).zip(BufReader::new(file).lines()) {
@@ -135,7 +156,8 @@ fn read_table(path: &Path) -> Result<HashMap<u64, Quality>, ConfigError> {
         let url = parts.and_then(|(url, _)| rhumb_url::canonical(url.trim(), None, None).ok());
         let (Some(url), Some(quality)) = (url, quality) else {
             return Err(bad(format!(
-                "line {number} is not a URL and a number from 0, such as 'https://example.org/ 0.25': '{line}'"
+                "line {number} is not a URL and a number from 0, such as 'https://example.org/ \
+                 0.25': '{line}'"
             )));
         };
         table.insert(fingerprint(&url), quality);
@@ -149,36 +171,83 @@ mod tests {
 
     #[test]
     fn the_nearer_to_a_seed_the_better() {
-        let of = |depth| Provider::Depth.quality("http://a.test/", &Origin { depth, ..Origin::default() }).get();
+        let of = |depth| {
+            Provider::Depth
+                .quality(
+                    "http://a.test/",
+                    &Origin {
+                        depth,
+                        ..Origin::default()
+                    },
+                )
+                .get()
+        };
         assert_eq!([of(0), of(1), of(3)], [1.0, 0.5, 0.25]);
         assert!(of(u16::MAX) > 0.0);
     }
 
     #[test]
     fn a_topic_may_have_a_provider_of_its_own() {
-        let set = ["topics.news={quality: flow}", "topics.shop={}", "network.allow_private_addresses=true"];
-        let layers = rhumb_config::Layers { file: None, set: set.map(str::to_owned).into() };
+        let set = [
+            "topics.news={quality: flow}",
+            "topics.shop={}",
+            "network.allow_private_addresses=true",
+        ];
+        let layers = rhumb_config::Layers {
+            file: None,
+            set: set.map(str::to_owned).into(),
+        };
         let qualities = Qualities::open(&layers.load_with(std::iter::empty()).unwrap()).unwrap();
         let of = |topic: &str| {
-            let origin = Origin { topic: topic.into(), depth: 1, flow: Quality::SEED, ..Origin::default() };
+            let origin = Origin {
+                topic: topic.into(),
+                depth: 1,
+                flow: Quality::SEED,
+                ..Origin::default()
+            };
             qualities.quality("http://a.test/", &origin)
         };
-        assert_eq!(["news", "shop", "default"].map(of), [Quality::SEED, of("default"), Quality::new(0.5).unwrap()]);
+        assert_eq!(
+            ["news", "shop", "default"].map(of),
+            [Quality::SEED, of("default"), Quality::new(0.5).unwrap()]
+        );
     }
 
     #[test]
     fn a_table_says_what_each_url_is_worth() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(&file, "# PageRank\n\nHTTP://a.test:80/x\t0.25\nhttp://b.test/  3e-5\n").unwrap();
+        std::fs::write(
+            &file,
+            "# PageRank\n\nHTTP://a.test:80/x\t0.25\nhttp://b.test/  3e-5\n",
+        )
+        .unwrap();
         let table = Provider::Table(Arc::new(read_table(file.path()).unwrap()));
         let of = |url| table.quality(url, &Origin::default()).get();
-        assert_eq!([of("http://a.test/x"), of("http://b.test/"), of("http://c.test/")], [0.25, 3e-5, 0.0]);
-        for bad in ["http://a.test/", "http://a.test/ -1", "http://a.test/ x", "nonsense 1", "http://a.test/ inf"] {
+        assert_eq!(
+            [
+                of("http://a.test/x"),
+                of("http://b.test/"),
+                of("http://c.test/")
+            ],
+            [0.25, 3e-5, 0.0]
+        );
+        for bad in [
+            "http://a.test/",
+            "http://a.test/ -1",
+            "http://a.test/ x",
+            "nonsense 1",
+            "http://a.test/ inf",
+        ] {
             std::fs::write(&file, format!("http://b.test/ 1\n{bad}\n")).unwrap();
             let error = read_table(file.path()).unwrap_err().to_string();
             assert!(error.contains("line 2") && error.contains(bad), "{error}");
         }
-        let missing = read_table(Path::new("/nowhere/table")).unwrap_err().to_string();
-        assert!(missing.contains("stages.scheduler.quality_table = '/nowhere/table'"), "{missing}");
+        let missing = read_table(Path::new("/nowhere/table"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            missing.contains("stages.scheduler.quality_table = '/nowhere/table'"),
+            "{missing}"
+        );
     }
 }

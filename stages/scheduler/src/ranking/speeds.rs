@@ -1,7 +1,7 @@
 //! Mean speeds of all servers: the estimate for a server that was never measured.
 //!
-//! Source: Cao, Jiang and Singh 2003, section 3. Servers that are new have no starting values there. Here the mean of
-//! all measurements stands for them.
+//! Source: Cao, Jiang and Singh 2003, section 3. Servers that are new have no starting values
+//! there. Here the mean of all measurements stands for them.
 
 /// A running mean, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +44,9 @@ mod tests {
     fn a_server_that_was_never_measured_is_as_fast_as_the_others() {
         let mut mean = Mean::default();
         assert_eq!(mean.or_own(0), 0.1);
-        [10_000, 30_000].into_iter().for_each(|micros| mean.add(micros));
+        [10_000, 30_000]
+            .into_iter()
+            .for_each(|micros| mean.add(micros));
         assert_eq!((mean.or_own(0), mean.or_own(5)), (0.02, 5e-6));
     }
 }

@@ -1,7 +1,8 @@
 //! The topics as they take turns: how urgent each is, and how long its turn is.
 //!
-//! In: the configuration. Out: an index for each topic, and for the preparation of servers: robots.txt belongs to servers,
-//! so its connections are no topic's. With one topic alone there is nothing to share, and preparation has no turn of its own.
+//! In: the configuration. Out: an index for each topic, and for the preparation of servers:
+//! robots.txt belongs to servers, so its connections are no topic's. With one topic alone there is
+//! nothing to share, and preparation has no turn of its own.
 //!
 //! Source: Fan and Li 2015 (PQ-MCSA): priorities, time slices and the preparation queue.
 
@@ -26,7 +27,12 @@ pub struct TopicLimits {
 
 impl Default for TopicLimits {
     fn default() -> Self {
-        TopicLimits { pages_per_second: 0, bytes_per_second: 0, connections_percent: 100, pages_max: 0 }
+        TopicLimits {
+            pages_per_second: 0,
+            bytes_per_second: 0,
+            connections_percent: 100,
+            pages_max: 0,
+        }
     }
 }
 
@@ -39,7 +45,8 @@ pub struct TurnRules {
     pub priority: u8,
     /// Connection time of a turn.
     pub slice: Duration,
-    /// Pages in a minute, over all schedulers, from which on its turns become shorter; 0: they never do.
+    /// Pages in a minute, over all schedulers, from which on its turns become shorter; 0: they
+    /// never do.
     pub pages_min: u64,
     /// What it may have.
     pub limits: TopicLimits,
@@ -74,7 +81,11 @@ impl From<&Pipeline> for Topics {
             },
         };
         let topics = Topics::new(pipeline.topics.iter().map(rules), scheduler.slice);
-        Topics { quantum: scheduler.slice_quantum, slice_min: scheduler.slice_min, ..topics }
+        Topics {
+            quantum: scheduler.slice_quantum,
+            slice_min: scheduler.slice_min,
+            ..topics
+        }
     }
 }
 
@@ -83,13 +94,22 @@ fn index(place: usize) -> TopicIndex {
 }
 
 impl Topics {
-    /// Topics of these rules, beside those that are not configured and the preparations, whose turns last for `slice`. None
-    /// becomes shorter.
+    /// Topics of these rules, beside those that are not configured and the preparations, whose
+    /// turns last for `slice`. None becomes shorter.
     pub fn new(topics: impl IntoIterator<Item = TurnRules>, slice: Duration) -> Self {
-        let of = |name, priority| TurnRules { name, priority, slice, pages_min: 0, limits: TopicLimits::default() };
+        let of = |name, priority| TurnRules {
+            name,
+            priority,
+            slice,
+            pages_min: 0,
+            limits: TopicLimits::default(),
+        };
         let mut rules = vec![of(None, 0)];
         rules.extend(topics);
-        let names = rules.iter().enumerate().filter_map(|(place, rules)| Some((rules.name.clone()?, index(place))));
+        let names = rules
+            .iter()
+            .enumerate()
+            .filter_map(|(place, rules)| Some((rules.name.clone()?, index(place))));
         let by_name: BTreeMap<_, _> = names.collect();
         let mut preparations = BTreeMap::new();
         if !by_name.is_empty() {
@@ -121,7 +141,10 @@ impl Topics {
 
     /// The topics, by name; those that are not configured have none.
     pub(crate) fn names(&self) -> impl Iterator<Item = (TopicIndex, &str)> {
-        let configured = self.by_name.iter().map(|(name, index)| (*index, name.as_str()));
+        let configured = self
+            .by_name
+            .iter()
+            .map(|(name, index)| (*index, name.as_str()));
         std::iter::once((TopicIndex::OTHERS, "")).chain(configured)
     }
 
@@ -132,22 +155,32 @@ impl Topics {
 
     /// The priority of one.
     pub(crate) fn priority(&self, of: TopicIndex) -> u8 {
-        self.rules.get(usize::from(of.0)).map_or(0, |rules| rules.priority)
+        self.rules
+            .get(usize::from(of.0))
+            .map_or(0, |rules| rules.priority)
     }
 
     /// Pages of one that are fetched at most; 0: no limit.
     pub(crate) fn pages_max(&self, of: TopicIndex) -> u64 {
-        self.rules.get(usize::from(of.0)).map_or(0, |rules| rules.limits.pages_max)
+        self.rules
+            .get(usize::from(of.0))
+            .map_or(0, |rules| rules.limits.pages_max)
     }
 
     /// The preparation of servers for URLs of that priority.
     pub(crate) fn preparation(&self, priority: u8) -> TopicIndex {
-        self.preparations.get(&priority).copied().unwrap_or_default()
+        self.preparations
+            .get(&priority)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The preparation of servers that goes before all others.
     pub(crate) fn first_preparation(&self) -> TopicIndex {
-        self.preparations.last_key_value().map(|(_, index)| *index).unwrap_or_default()
+        self.preparations
+            .last_key_value()
+            .map(|(_, index)| *index)
+            .unwrap_or_default()
     }
 
     /// Says whether there is one topic alone.
@@ -164,34 +197,59 @@ pub(crate) mod tests {
     /// Topics `t1`, `t2`, … of these priorities, with slices of so many milliseconds.
     pub(crate) fn topics(rules: &[(u8, u64)]) -> Topics {
         let set = |(index, (priority, slice_ms)): (usize, &(u8, u64))| {
-            format!("topics.t{}={{priority: {priority}, slice: {slice_ms}ms}}", index + 1)
+            format!(
+                "topics.t{}={{priority: {priority}, slice: {slice_ms}ms}}",
+                index + 1
+            )
         };
         let set = rules.iter().enumerate().map(set).chain([
             "network.allow_private_addresses=true".to_owned(),
             "stages.scheduler.slice_min=200ms".to_owned(),
             "stages.scheduler.slice_quantum=100ms".to_owned(),
         ]);
-        let pipeline = Layers { file: None, set: set.collect() }.load_with(std::iter::empty()).unwrap();
+        let pipeline = Layers {
+            file: None,
+            set: set.collect(),
+        }
+        .load_with(std::iter::empty())
+        .unwrap();
         Topics::from(&pipeline)
     }
 
     /// One topic with these limits.
     pub(crate) fn limited(limits: TopicLimits) -> Topics {
-        let (name, slice) = (Some("t1".to_owned()), Duration::from_secs(1));
-        Topics::new([TurnRules { name, priority: 0, slice, pages_min: 0, limits }], slice)
+        let name = Some("t1".to_owned());
+        let slice = Duration::from_secs(1);
+        Topics::new(
+            [TurnRules {
+                name,
+                priority: 0,
+                slice,
+                pages_min: 0,
+                limits,
+            }],
+            slice,
+        )
     }
 
     #[test]
     fn each_priority_has_a_preparation_of_its_own_unless_there_is_one_topic_alone() {
         let one = topics(&[]);
         assert!(one.is_one());
-        assert_eq!((one.rules().len(), one.preparation(0), one.of_name("t1")), (1, TopicIndex(0), TopicIndex(0)));
+        assert_eq!(
+            (one.rules().len(), one.preparation(0), one.of_name("t1")),
+            (1, TopicIndex(0), TopicIndex(0))
+        );
         let several = topics(&[(9, 500), (0, 1000), (9, 1000)]);
         assert_eq!(several.rules().len(), 4 + 2);
         let [low, high] = [0, 9].map(|priority| several.preparation(priority));
         assert_eq!((several.priority(low), several.priority(high)), (0, 9));
         assert_eq!(
-            (several.first_preparation(), several.of_name("t3"), several.of_name("other")),
+            (
+                several.first_preparation(),
+                several.of_name("t3"),
+                several.of_name("other")
+            ),
             (high, TopicIndex(3), TopicIndex(0))
         );
         assert_eq!(several.rules()[1].slice, Duration::from_millis(500));

@@ -1,18 +1,19 @@
 //! Turns: which topic gets the next connection.
 //!
-//! The highest priority goes first. Topics of one priority go round; the turn of each lasts for a slice of connection time.
-//! A connection is charged when it is granted, by the time that it is expected to take, and settled when it is closed. So
-//! many connections at once are shared as one after another would be. What a topic used beyond its slice is taken from its
-//! next ones. A topic that nothing stands for loses the rest of its turn.
+//! The highest priority goes first. Topics of one priority go round; the turn of each lasts for a
+//! slice of connection time. A connection is charged when it is granted, by the time that it is
+//! expected to take, and settled when it is closed. So many connections at once are shared as one
+//! after another would be. What a topic used beyond its slice is taken from its next ones. A topic
+//! that nothing stands for loses the rest of its turn.
 //!
-//! A topic that brings its least number of pages in time gets shorter turns, by a quantum, and longer ones again when it
-//! falls behind.
+//! A topic that brings its least number of pages in time gets shorter turns, by a quantum, and
+//! longer ones again when it falls behind.
 //!
-//! Invariant: among topics of one priority and slice that always have servers to connect to, the connection times differ
-//! by no more than a slice and a connection each.
+//! Invariant: among topics of one priority and slice that always have servers to connect to, the
+//! connection times differ by no more than a slice and a connection each.
 //!
-//! Sources: Fan and Li 2015 (PQ-MCSA): priorities, slices, shorter slices. Shreedhar and Varghese 1996 (deficit round
-//! robin): what is used too much is owed.
+//! Sources: Fan and Li 2015 (PQ-MCSA): priorities, slices, shorter slices. Shreedhar and Varghese
+//! 1996 (deficit round robin): what is used too much is owed.
 
 use crate::keys::topic::TopicIndex;
 use crate::ranking::topics::{Topics, TurnRules};
@@ -57,8 +58,12 @@ impl Account {
     pub(crate) fn from_row(row: &[u8]) -> Option<Self> {
         let mut row = Reader::new(row)?;
         let slice = i64::try_from(row.number()?).ok()?;
-        let (owes, left) = (row.byte()? != 0, i64::try_from(row.number()?).ok()?);
-        Some(Account { slice, left: if owes { -left } else { left } })
+        let owes = row.byte()? != 0;
+        let left = i64::try_from(row.number()?).ok()?;
+        Some(Account {
+            slice,
+            left: if owes { -left } else { left },
+        })
     }
 }
 
@@ -80,7 +85,8 @@ struct Taker {
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     takers: Vec<Taker>,
-    /// Those that something stands for, or stood for lately, in the order of their turns. The highest priority comes first.
+    /// Those that something stands for, or stood for lately, in the order of their turns. The
+    /// highest priority comes first.
     rings: BTreeMap<Reverse<u8>, VecDeque<TopicIndex>>,
     quantum: i64,
     slice_min: i64,
@@ -120,7 +126,10 @@ impl Turns {
         if let Some(taker) = self.takers.get_mut(usize::from(of.0))
             && !std::mem::replace(&mut taker.is_in_ring, true)
         {
-            self.rings.entry(Reverse(taker.priority)).or_default().push_back(of);
+            self.rings
+                .entry(Reverse(taker.priority))
+                .or_default()
+                .push_back(of);
         }
     }
 
@@ -163,11 +172,16 @@ impl Turns {
 
     /// The highest priority for which a server stands.
     pub(crate) fn highest(&self, stands: impl Fn(TopicIndex) -> Stands) -> Option<u8> {
-        let stands = |ring: &VecDeque<TopicIndex>| ring.iter().any(|of| stands(*of) == Stands::Server);
-        self.rings.iter().find(|(_, ring)| stands(ring)).map(|(priority, _)| priority.0)
+        let stands =
+            |ring: &VecDeque<TopicIndex>| ring.iter().any(|of| stands(*of) == Stands::Server);
+        self.rings
+            .iter()
+            .find(|(_, ring)| stands(ring))
+            .map(|(priority, _)| priority.0)
     }
 
-    /// A connection is granted that is expected to take so long; no time at all when it was out when this life began.
+    /// A connection is granted that is expected to take so long; no time at all when it was out
+    /// when this life began.
     pub(crate) fn charge(&mut self, of: TopicIndex, expected: Duration) {
         if let Some(taker) = self.takers.get_mut(usize::from(of.0)) {
             taker.connections += 1;
@@ -180,13 +194,18 @@ impl Turns {
         if let Some(taker) = self.takers.get_mut(usize::from(of.0)) {
             taker.connections = taker.connections.saturating_sub(1);
             taker.used += took;
-            taker.account.left = taker.account.left.saturating_add(micros(expected) - micros(took));
+            taker.account.left = taker
+                .account
+                .left
+                .saturating_add(micros(expected) - micros(took));
         }
     }
 
     /// Connections of a topic now, and its connection time since this life began.
     pub(crate) fn use_of(&self, of: TopicIndex) -> (u64, Duration) {
-        self.takers.get(usize::from(of.0)).map_or_else(Default::default, |taker| (taker.connections, taker.used))
+        self.takers
+            .get(usize::from(of.0))
+            .map_or_else(Default::default, |taker| (taker.connections, taker.used))
     }
 
     /// A topic brought a page.
@@ -196,31 +215,46 @@ impl Turns {
         }
     }
 
-    /// At the end of a period: shorter turns for topics that brought enough pages, longer ones for those that did not.
-    /// `part`: of all that the crawl's schedulers do, what this one does.
+    /// At the end of a period: shorter turns for topics that brought enough pages, longer ones for
+    /// those that did not. `part`: of all that the crawl's schedulers do, what this one does.
     pub(crate) fn tend(&mut self, now: Timestamp, part: f64) {
         if now < self.period_ends {
             return;
         }
         self.period_ends = now + PERIOD;
         for taker in self.takers.iter_mut().filter(|taker| taker.pages_min > 0) {
-            let has_enough = std::mem::take(&mut taker.pages) as f64 >= taker.pages_min as f64 * part;
-            let slice = taker.account.slice + if has_enough { -self.quantum } else { self.quantum };
+            let has_enough =
+                std::mem::take(&mut taker.pages) as f64 >= taker.pages_min as f64 * part;
+            let slice = taker.account.slice
+                + if has_enough {
+                    -self.quantum
+                } else {
+                    self.quantum
+                };
             taker.account.slice = slice.max(self.slice_min).min(taker.slice_max);
         }
     }
 
     /// How a topic stands.
     pub(crate) fn account(&self, of: TopicIndex) -> Account {
-        self.takers.get(usize::from(of.0)).map_or_else(Account::default, |taker| taker.account)
+        self.takers
+            .get(usize::from(of.0))
+            .map_or_else(Account::default, |taker| taker.account)
     }
 
     /// A topic stands as it was stored, as far as its rules let it.
     pub(crate) fn restore(&mut self, of: TopicIndex, account: Account) {
         let slice_min = self.slice_min;
         if let Some(taker) = self.takers.get_mut(usize::from(of.0)) {
-            let slice = if taker.pages_min > 0 { account.slice.max(slice_min) } else { taker.slice_max };
-            taker.account = Account { slice: slice.min(taker.slice_max), left: account.left.min(taker.slice_max) };
+            let slice = if taker.pages_min > 0 {
+                account.slice.max(slice_min)
+            } else {
+                taker.slice_max
+            };
+            taker.account = Account {
+                slice: slice.min(taker.slice_max),
+                left: account.left.min(taker.slice_max),
+            };
         }
     }
 }
@@ -240,7 +274,12 @@ mod tests {
     }
 
     /// Grants connections of the topics, one after another, and gives how long each topic had one.
-    fn share(turns: &mut Turns, grants: usize, lasts_ms: impl Fn(TopicIndex) -> u64, stands: &[u16]) -> Vec<u64> {
+    fn share(
+        turns: &mut Turns,
+        grants: usize,
+        lasts_ms: impl Fn(TopicIndex) -> u64,
+        stands: &[u16],
+    ) -> Vec<u64> {
         let mut times = vec![0; turns.takers.len()];
         for _ in 0..grants {
             stands.iter().for_each(|&index| turns.enter(of(index)));
@@ -248,9 +287,15 @@ mod tests {
                 true => Stands::Server,
                 false => Stands::Nothing,
             };
-            let Some(next) = turns.next(standing) else { return times };
+            let Some(next) = turns.next(standing) else {
+                return times;
+            };
             turns.charge(next, Duration::from_millis(500));
-            turns.settle(next, Duration::from_millis(500), Duration::from_millis(lasts_ms(next)));
+            turns.settle(
+                next,
+                Duration::from_millis(500),
+                Duration::from_millis(lasts_ms(next)),
+            );
             times[usize::from(next.0)] += lasts_ms(next);
         }
         times
@@ -259,8 +304,14 @@ mod tests {
     #[test]
     fn equal_topics_share_connection_time_however_long_their_connections_last() {
         let mut turns = turns(&[(0, 1000), (0, 1000)]);
-        let times = share(&mut turns, 1000, |topic| [10, 100, 5000][usize::from(topic.0)], &[0, 1, 2]);
-        let (least, most) = (times[..3].iter().min().unwrap(), times[..3].iter().max().unwrap());
+        let times = share(
+            &mut turns,
+            1000,
+            |topic| [10, 100, 5000][usize::from(topic.0)],
+            &[0, 1, 2],
+        );
+        let least = times[..3].iter().min().unwrap();
+        let most = times[..3].iter().max().unwrap();
         assert!(most - least <= 6000, "{times:?}");
     }
 
@@ -274,13 +325,35 @@ mod tests {
     #[test]
     fn the_highest_priority_goes_first_and_what_is_blocked_lets_others_pass() {
         let mut turns = turns(&[(9, 1000), (5, 1000)]);
-        assert_eq!(share(&mut turns, 10, |_| 100, &[0, 1, 2])[..3], [0, 1000, 0]);
+        assert_eq!(
+            share(&mut turns, 10, |_| 100, &[0, 1, 2])[..3],
+            [0, 1000, 0]
+        );
         assert_eq!(share(&mut turns, 10, |_| 100, &[0, 2])[..3], [0, 0, 1000]);
         (0..3).for_each(|index| turns.enter(of(index)));
-        let blocked = |index: TopicIndex| if index == of(1) { Stands::Blocked } else { Stands::Server };
-        assert_eq!((turns.next(blocked), turns.highest(blocked)), (Some(of(2)), Some(5)));
-        assert_eq!((turns.next(|_| Stands::Blocked), turns.highest(|_| Stands::Blocked)), (None, None));
-        assert_eq!(turns.next(|_| Stands::Server), Some(of(1)), "it has kept its place");
+        let blocked = |index: TopicIndex| {
+            if index == of(1) {
+                Stands::Blocked
+            } else {
+                Stands::Server
+            }
+        };
+        assert_eq!(
+            (turns.next(blocked), turns.highest(blocked)),
+            (Some(of(2)), Some(5))
+        );
+        assert_eq!(
+            (
+                turns.next(|_| Stands::Blocked),
+                turns.highest(|_| Stands::Blocked)
+            ),
+            (None, None)
+        );
+        assert_eq!(
+            turns.next(|_| Stands::Server),
+            Some(of(1)),
+            "it has kept its place"
+        );
         assert_eq!(turns.next(|_| Stands::Nothing), None);
     }
 
@@ -309,7 +382,11 @@ mod tests {
             turns.tend(now, 0.5);
             turns.account(of(1)).slice / 1000
         };
-        assert_eq!([5, 5, 4, 4].map(|pages| minute(&mut turns, pages)), [900, 800, 900, 1000], "half is done here");
+        assert_eq!(
+            [5, 5, 4, 4].map(|pages| minute(&mut turns, pages)),
+            [900, 800, 900, 1000],
+            "half is done here"
+        );
         assert_eq!(minute(&mut turns, 4), 1000);
         assert_eq!((0..20).map(|_| minute(&mut turns, 9)).last(), Some(200));
         let stored = turns.account(of(1));
@@ -319,11 +396,16 @@ mod tests {
         assert_eq!(later.account(of(1)), stored);
         later.takers[1].pages_min = 0;
         later.restore(of(1), stored);
-        assert_eq!(later.account(of(1)).slice, 1_000_000, "its rules have changed");
+        assert_eq!(
+            later.account(of(1)).slice,
+            1_000_000,
+            "its rules have changed"
+        );
     }
 
     proptest! {
-        /// Goal: no topic starves among its equals, and a lower one never goes before a higher one, whatever comes and goes.
+        /// Goal: no topic starves among its equals, and a lower one never goes before a higher one,
+        /// whatever comes and goes.
         #[test]
         fn nobody_starves_among_equals_and_priorities_are_strict(
             priorities in proptest::collection::vec(0u8..3, 1..6),
@@ -352,7 +434,8 @@ mod tests {
                 let lasts = Duration::from_millis(lasts_ms);
                 turns.charge(next, lasts);
                 waited = if next == of(1) || highest > priority(&turns, of(1)) { 0 } else { waited + lasts_ms };
-                // Each of the others has at most its slice and one connection in each round, and so has this one.
+                // Each of the others has at most its slice and one connection in each round, and so
+                // has this one.
                 prop_assert!(waited <= 4000 * 6 * 4, "{waited} ms");
             }
         }

@@ -1,11 +1,13 @@
-//! Rules of servers in play, parsed, so that up to 500 KiB of robots.txt are not parsed again for every job.
+//! Rules of servers in play, parsed, so that up to 500 KiB of robots.txt are not parsed again for
+//! every job.
 //!
-//! Invariants: the rules here are those of the stored text, because each store of a text puts its rules here too; the
-//! bytes kept are bounded by configuration (P6); the rules whose last use is the longest ago go first.
+//! Invariants: the rules here are those of the stored text, because each store of a text puts its
+//! rules here too; the bytes kept are bounded by configuration (P6); the rules whose last use is
+//! the longest ago go first.
 //!
-//! No library keeps them. Two libraries (`quick_cache`, `moka`) weigh entries and are compiled already. They evict by
-//! heuristics and not in the order of use, and are made for many threads; what a core evicts must follow from its
-//! inputs alone. Neither was measured.
+//! No library keeps them. Two libraries (`quick_cache`, `moka`) weigh entries and are compiled
+//! already. They evict by heuristics and not in the order of use, and are made for many threads;
+//! what a core evicts must follow from its inputs alone. Neither was measured.
 
 use crate::keys::server_key::ServerKey;
 use foldhash::{HashMap, HashMapExt as _};
@@ -33,7 +35,13 @@ struct Kept {
 
 impl RulesCache {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        RulesCache { bytes_max, bytes: 0, rules: HashMap::new(), turns: BTreeMap::new(), turn: 0 }
+        RulesCache {
+            bytes_max,
+            bytes: 0,
+            rules: HashMap::new(),
+            turns: BTreeMap::new(),
+            turn: 0,
+        }
     }
 
     /// The rules of a server, if they are here.
@@ -51,7 +59,13 @@ impl RulesCache {
         self.remove(server);
         self.turn += 1;
         self.bytes += robots.bytes();
-        self.rules.insert(server, Kept { robots, turn: self.turn });
+        self.rules.insert(
+            server,
+            Kept {
+                robots,
+                turn: self.turn,
+            },
+        );
         self.turns.insert(self.turn, server);
         while self.bytes > self.bytes_max
             && let Some((_, &oldest)) = self.turns.first_key_value()
@@ -77,7 +91,10 @@ mod tests {
     }
 
     fn rules(text: &str) -> Arc<Robots> {
-        Arc::new(Robots::parse(format!("User-agent: *\nDisallow: /{text}\n").as_bytes(), "rhumb"))
+        Arc::new(Robots::parse(
+            format!("User-agent: *\nDisallow: /{text}\n").as_bytes(),
+            "rhumb",
+        ))
     }
 
     #[test]

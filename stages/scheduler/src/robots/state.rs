@@ -1,11 +1,13 @@
-//! The state of a server's robots.txt: what is known of it, how to get at it, and what an answer means.
+//! The state of a server's robots.txt: what is known of it, how to get at it, and what an answer
+//! means.
 //!
-//! RFC 9309, section 2.3.1: a 2xx is read; redirects are followed, to other servers too, five in a row; other
-//! 3xx and 4xx mean that there is none, so all is allowed; 429, 5xx and no answer mean that it cannot be reached,
-//! so nothing is allowed. What cannot be reached is tried again after a wait, `attempts` times; until then the
-//! server's URLs wait, after that they are disallowed for a while. When the robots.txt lies on another server, the
-//! silence of the scheduler that was asked for it is no such try: that server may have to wait, or no fetcher may be
-//! there. It is asked again. What it answers counts from when it was first asked, since nobody knows how long the
+//! RFC 9309, section 2.3.1: a 2xx is read; redirects are followed, to other servers too, five in a
+//! row; other 3xx and 4xx mean that there is none, so all is allowed; 429, 5xx and no answer mean
+//! that it cannot be reached, so nothing is allowed. What cannot be reached is tried again after a
+//! wait, `attempts` times; until then the server's URLs wait, after that they are disallowed for a
+//! while. When the robots.txt lies on another server, the silence of the scheduler that was asked
+//! for it is no such try: that server may have to wait, or no fetcher may be there. It is asked
+//! again. What it answers counts from when it was first asked, since nobody knows how long the
 //! answer was on its way: it was fetched after that, and so is no older than it counts (P5).
 //!
 //! The text of a robots.txt lies in a table of its own, so that a server's record stays small.
@@ -105,7 +107,9 @@ pub(crate) enum Next {
 impl RobotsState {
     /// The rules, while they hold.
     pub(crate) fn rules(&self, now: Timestamp) -> Option<Rules> {
-        self.known.filter(|known| known.until > now).map(|known| known.rules)
+        self.known
+            .filter(|known| known.until > now)
+            .map(|known| known.rules)
     }
 
     /// The time until which the last rules hold, or held.
@@ -115,7 +119,9 @@ impl RobotsState {
 
     /// Crawl-delay of the last rules, also when they are stale: politeness does not lapse.
     pub(crate) fn crawl_delay(&self) -> Duration {
-        self.known.map_or(Duration::ZERO, |known| Duration::from_millis(known.crawl_delay_ms.into()))
+        self.known.map_or(Duration::ZERO, |known| {
+            Duration::from_millis(known.crawl_delay_ms.into())
+        })
     }
 
     /// URL to request on the server itself, when that is where robots.txt is to be got.
@@ -147,7 +153,10 @@ impl RobotsState {
 
     /// Says whether the last try brought no answer, or none that says anything.
     pub(crate) fn was_tried_in_vain(&self) -> bool {
-        self.tries > 0 || self.known.is_some_and(|known| known.rules == Rules::Unreachable)
+        self.tries > 0
+            || self
+                .known
+                .is_some_and(|known| known.rules == Rules::Unreachable)
     }
 
     /// Says whether the answer of another server is awaited.
@@ -157,7 +166,11 @@ impl RobotsState {
 
     /// The other server was asked.
     pub(crate) fn asked(&mut self, now: Timestamp, settings: &Settings) {
-        if let Some(errand) = self.detour.as_mut().and_then(|detour| detour.errand.as_mut()) {
+        if let Some(errand) = self
+            .detour
+            .as_mut()
+            .and_then(|detour| detour.errand.as_mut())
+        {
             errand.asked = errand.asked.saturating_add(1);
             errand.again_at = now + back_off(settings, errand.asked);
         }
@@ -172,7 +185,9 @@ impl RobotsState {
         response: Option<&'a RobotsResponse>,
         settings: &Settings,
     ) -> Found<'a> {
-        let Some(response) = response else { return self.failed(now, settings) };
+        let Some(response) = response else {
+            return self.failed(now, settings);
+        };
         match response.status {
             200..=299 => Found::Text(text_of(response).unwrap_or_default()),
             300..=399 => {
@@ -180,8 +195,16 @@ impl RobotsState {
                 match target_of(url, response) {
                     Some(target) if redirects < REDIRECTS_MAX => {
                         let elsewhere = server_of(&target) != server;
-                        let errand = elsewhere.then_some(Errand { since: now, asked: 0, again_at: now });
-                        let detour = Detour { redirects: redirects + 1, target: target.into(), errand };
+                        let errand = elsewhere.then_some(Errand {
+                            since: now,
+                            asked: 0,
+                            again_at: now,
+                        });
+                        let detour = Detour {
+                            redirects: redirects + 1,
+                            target: target.into(),
+                            errand,
+                        };
                         self.detour = Some(Box::new(detour));
                         Found::Redirect
                     }
@@ -201,31 +224,54 @@ impl RobotsState {
             return self.give_up(now, settings);
         }
         let known = self.known;
-        *self = RobotsState { known, tries, ..RobotsState::default() };
+        *self = RobotsState {
+            known,
+            tries,
+            ..RobotsState::default()
+        };
         Found::Wait(back_off(settings, tries))
     }
 
     /// Gives up: there will be no answer.
     fn give_up(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
-        self.learn(now, Rules::Unreachable, settings.retry_wait_max.max(UNREACHABLE_MIN), self.crawl_delay());
+        self.learn(
+            now,
+            Rules::Unreachable,
+            settings.retry_wait_max.max(UNREACHABLE_MIN),
+            self.crawl_delay(),
+        );
         // When the rules have lapsed, and URLs still come, one more try decides.
         self.tries = settings.attempts.saturating_sub(1);
         Found::Unreachable
     }
 
     fn allow_all(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
-        self.learn(self.age_from(now), Rules::AllowAll, lifetime(settings), Duration::ZERO);
+        self.learn(
+            self.age_from(now),
+            Rules::AllowAll,
+            lifetime(settings),
+            Duration::ZERO,
+        );
         Found::AllowAll
     }
 
     /// The text that came was stored; this is the Crawl-delay in it.
     pub(crate) fn set_text(&mut self, now: Timestamp, crawl_delay: Duration, settings: &Settings) {
-        self.learn(self.age_from(now), Rules::Text, lifetime(settings), crawl_delay);
+        self.learn(
+            self.age_from(now),
+            Rules::Text,
+            lifetime(settings),
+            crawl_delay,
+        );
     }
 
     /// A Crawl-delay was read in a text whose rules are not used.
     pub(crate) fn heed_crawl_delay(&mut self, crawl_delay: Duration) {
-        let stale = Known { rules: Rules::Text, until: Timestamp::ZERO, crawl_delay_ms: 0 };
+        let stale = Known {
+            rules: Rules::Text,
+            until: Timestamp::ZERO,
+            crawl_delay_ms: 0,
+        };
         self.known.get_or_insert(stale).crawl_delay_ms = rounded_up_ms(crawl_delay);
     }
 
@@ -236,8 +282,15 @@ impl RobotsState {
 
     /// What holds from `since` on.
     fn learn(&mut self, since: Timestamp, rules: Rules, lifetime: Duration, crawl_delay: Duration) {
-        let known = Known { rules, until: since + lifetime, crawl_delay_ms: rounded_up_ms(crawl_delay) };
-        *self = RobotsState { known: Some(known), ..RobotsState::default() };
+        let known = Known {
+            rules,
+            until: since + lifetime,
+            crawl_delay_ms: rounded_up_ms(crawl_delay),
+        };
+        *self = RobotsState {
+            known: Some(known),
+            ..RobotsState::default()
+        };
     }
 
     /// Writes it into the server's record. Redirects followed so far are soft state.
@@ -254,27 +307,48 @@ impl RobotsState {
         }
     }
 
-    /// Reads it from the server's record. Rules of an earlier life are stale: nobody knows how long ago it ended (P5).
+    /// Reads it from the server's record. Rules of an earlier life are stale: nobody knows how long
+    /// ago it ended (P5).
     pub(crate) fn read(row: &mut Reader<'_>, clock: Clock) -> Option<Self> {
         let tries = row.byte()?;
         let rules = match row.byte()? {
-            0 => return Some(RobotsState { tries, ..RobotsState::default() }),
+            0 => {
+                return Some(RobotsState {
+                    tries,
+                    ..RobotsState::default()
+                });
+            }
             1 => Rules::AllowAll,
             2 => Rules::Unreachable,
             3 => Rules::Text,
             _ => return None,
         };
-        let (life, until) = (row.number()?, row.number()?);
+        let life = row.number()?;
+        let until = row.number()?;
         let crawl_delay_ms = row.small()?;
-        let until = if life == clock.life() { clock.restore(until) } else { Timestamp::ZERO };
-        let known = Some(Known { rules, until, crawl_delay_ms });
-        Some(RobotsState { known, tries, ..RobotsState::default() })
+        let until = if life == clock.life() {
+            clock.restore(until)
+        } else {
+            Timestamp::ZERO
+        };
+        let known = Some(Known {
+            rules,
+            until,
+            crawl_delay_ms,
+        });
+        Some(RobotsState {
+            known,
+            tries,
+            ..RobotsState::default()
+        })
     }
 }
 
-/// The text in the answer to a request for a robots.txt, as much of it as is read; none when there is no robots.txt.
+/// The text in the answer to a request for a robots.txt, as much of it as is read; none when there
+/// is no robots.txt.
 pub(crate) fn text_of(response: &RobotsResponse) -> Option<&[u8]> {
-    matches!(response.status, 200..=299).then(|| &response.body[..response.body.len().min(BYTES_MAX)])
+    matches!(response.status, 200..=299)
+        .then(|| &response.body[..response.body.len().min(BYTES_MAX)])
 }
 
 /// Rounded up: a pause must not become shorter.
@@ -282,7 +356,8 @@ fn rounded_up_ms(pause: Duration) -> u32 {
     u32::try_from(pause.as_micros().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
-/// Returns how long rules are used. A job granted at the last moment still ends within their lifetime (P5).
+/// Returns how long rules are used. A job granted at the last moment still ends within their
+/// lifetime (P5).
 fn lifetime(settings: &Settings) -> Duration {
     settings.robots_lifetime - settings.visit_budget.min(settings.robots_lifetime / 2)
 }
@@ -308,7 +383,11 @@ mod tests {
     }
 
     fn response(status: u16, location: Option<&str>) -> RobotsResponse {
-        RobotsResponse { status, location: location.map(str::to_owned), body: b"User-agent: *".to_vec() }
+        RobotsResponse {
+            status,
+            location: location.map(str::to_owned),
+            body: b"User-agent: *".to_vec(),
+        }
     }
 
     #[test]
@@ -316,7 +395,10 @@ mod tests {
         let settings = settings();
         for status in [400, 401, 403, 404, 410, 499, 300, 304, 301] {
             let mut robots = RobotsState::default();
-            assert_eq!(robots.answered(at(0), SERVER, URL, Some(&response(status, None)), &settings), Found::AllowAll);
+            assert_eq!(
+                robots.answered(at(0), SERVER, URL, Some(&response(status, None)), &settings),
+                Found::AllowAll
+            );
             assert_eq!(robots.rules(at(1)), Some(Rules::AllowAll), "{status}");
         }
         for status in [429, 500, 503, 599, 100, 0] {
@@ -327,7 +409,10 @@ mod tests {
                 assert_eq!(found, Found::Wait(Duration::from_secs(wait)), "{status}");
                 assert_eq!(robots.rules(at(1)), None);
             }
-            assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Unreachable);
+            assert_eq!(
+                robots.answered(at(0), SERVER, URL, Some(&answer), &settings),
+                Found::Unreachable
+            );
             assert_eq!(robots.rules(at(1)), Some(Rules::Unreachable));
         }
     }
@@ -338,11 +423,23 @@ mod tests {
         let mut robots = RobotsState::default();
         for hop in 0..5 {
             let answer = response(301, Some(&format!("/{hop}#x")));
-            assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Redirect);
+            assert_eq!(
+                robots.answered(at(0), SERVER, URL, Some(&answer), &settings),
+                Found::Redirect
+            );
             assert_eq!(robots.next(at(0)), Next::Own);
             assert_eq!(robots.own_url(SERVER), format!("http://a.test/{hop}"));
         }
-        assert_eq!(robots.answered(at(0), SERVER, URL, Some(&response(301, Some("/x"))), &settings), Found::AllowAll);
+        assert_eq!(
+            robots.answered(
+                at(0),
+                SERVER,
+                URL,
+                Some(&response(301, Some("/x"))),
+                &settings
+            ),
+            Found::AllowAll
+        );
     }
 
     #[test]
@@ -353,15 +450,33 @@ mod tests {
         let mut now = at(0);
         for tries in 1..=settings.attempts {
             assert_eq!(robots.next(now), Next::Own);
-            assert_eq!(robots.answered(now, SERVER, URL, Some(&redirect), &settings), Found::Redirect);
+            assert_eq!(
+                robots.answered(now, SERVER, URL, Some(&redirect), &settings),
+                Found::Redirect
+            );
             for _ in 0..2 * settings.attempts {
-                assert_eq!(robots.next(now), Next::Errand("https://www.a.test/robots.txt".into()));
+                assert_eq!(
+                    robots.next(now),
+                    Next::Errand("https://www.a.test/robots.txt".into())
+                );
                 robots.asked(now, &settings);
-                let Next::Wait(until) = robots.next(now) else { panic!("asks without a pause") };
+                let Next::Wait(until) = robots.next(now) else {
+                    panic!("asks without a pause")
+                };
                 now = until;
             }
-            let found = robots.answered(now, SERVER, "https://www.a.test/robots.txt", None, &settings);
-            assert_eq!(found == Found::Unreachable, tries == settings.attempts, "{found:?}");
+            let found = robots.answered(
+                now,
+                SERVER,
+                "https://www.a.test/robots.txt",
+                None,
+                &settings,
+            );
+            assert_eq!(
+                found == Found::Unreachable,
+                tries == settings.attempts,
+                "{found:?}"
+            );
         }
     }
 
@@ -373,27 +488,50 @@ mod tests {
         let asked = || {
             let mut robots = RobotsState::default();
             let redirect = response(308, Some(elsewhere));
-            assert_eq!(robots.answered(at(0), SERVER, URL, Some(&redirect), &settings), Found::Redirect);
+            assert_eq!(
+                robots.answered(at(0), SERVER, URL, Some(&redirect), &settings),
+                Found::Redirect
+            );
             robots.asked(at(0), &settings);
             robots
         };
         for (status, rules) in [(200, Rules::Text), (404, Rules::AllowAll)] {
             let mut robots = asked();
             let hour = at(3600);
-            robots.answered(hour, SERVER, elsewhere, Some(&response(status, None)), &settings);
+            robots.answered(
+                hour,
+                SERVER,
+                elsewhere,
+                Some(&response(status, None)),
+                &settings,
+            );
             if rules == Rules::Text {
                 robots.set_text(hour, Duration::ZERO, &settings);
             }
             assert_eq!(robots.rules(hour), Some(rules));
-            assert_eq!(robots.rules(at(0) + day), None, "a day after it was asked for");
+            assert_eq!(
+                robots.rules(at(0) + day),
+                None,
+                "a day after it was asked for"
+            );
 
             let mut robots = asked();
             let too_late = at(0) + day;
-            robots.answered(too_late, SERVER, elsewhere, Some(&response(status, None)), &settings);
+            robots.answered(
+                too_late,
+                SERVER,
+                elsewhere,
+                Some(&response(status, None)),
+                &settings,
+            );
             if rules == Rules::Text {
                 robots.set_text(too_late, Duration::ZERO, &settings);
             }
-            assert_eq!((robots.rules(too_late), robots.next(too_late)), (None, Next::Own), "it is got anew");
+            assert_eq!(
+                (robots.rules(too_late), robots.next(too_late)),
+                (None, Next::Own),
+                "it is got anew"
+            );
         }
     }
 
@@ -406,10 +544,16 @@ mod tests {
         let mut row = Writer::with_capacity(0);
         robots.write(&mut row, clock);
         let row = row.finish();
-        assert_eq!(RobotsState::read(&mut Reader::new(&row).unwrap(), clock), Some(robots));
+        assert_eq!(
+            RobotsState::read(&mut Reader::new(&row).unwrap(), clock),
+            Some(robots)
+        );
         let later = Clock::resume(clock.store(at(20)), at(0), 2);
         let stale = RobotsState::read(&mut Reader::new(&row).unwrap(), later).unwrap();
-        assert_eq!((stale.rules(at(0)), stale.crawl_delay()), (None, Duration::from_secs(3)));
+        assert_eq!(
+            (stale.rules(at(0)), stale.crawl_delay()),
+            (None, Duration::from_secs(3))
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The address of a server: what is known of it, and when to ask for it again.
 //!
-//! Name servers that fail often enough end the URLs that wait for them. A question without any answer does not count:
-//! then the resolver, or the way to it, is away, and comes back.
+//! Name servers that fail often enough end the URLs that wait for them. A question without any
+//! answer does not count: then the resolver, or the way to it, is away, and comes back.
 
 use crate::politeness::pauses::back_off;
 use crate::settings::Settings;
@@ -12,8 +12,8 @@ use rhumb_wire::message::Resolution;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// An answer holds at least this long, whatever its record says. One that is stale at once would be asked for without
-/// end.
+/// An answer holds at least this long, whatever its record says. One that is stale at once would be
+/// asked for without end.
 const LIFETIME_MIN: Duration = Duration::from_secs(60);
 /// Addresses of a server that are kept.
 const ADDRESSES_MAX: usize = 16;
@@ -83,14 +83,22 @@ impl Default for Address {
 impl Address {
     /// An address of which this is known, and which was not asked for.
     const fn of(known: Known, until: Timestamp) -> Self {
-        Address { known, until, questions: 0, failures: 0, is_asked: false, ask_at: Timestamp::ZERO }
+        Address {
+            known,
+            until,
+            questions: 0,
+            failures: 0,
+            is_asked: false,
+            ask_at: Timestamp::ZERO,
+        }
     }
 
     /// Takes what the resolver found out.
     pub(crate) fn learn(&mut self, now: Timestamp, resolution: &Resolution, settings: &Settings) {
         match resolution {
             Resolution::Addresses { addresses, ttl_s } if !addresses.is_empty() => {
-                let mut addresses: Box<[IpAddr]> = addresses.iter().copied().take(ADDRESSES_MAX).collect();
+                let mut addresses: Box<[IpAddr]> =
+                    addresses.iter().copied().take(ADDRESSES_MAX).collect();
                 // A server is contacted again by the family by which it was reached last.
                 if let Some(before) = self.first() {
                     addresses.sort_by_key(|address| address.is_ipv4() != before.is_ipv4());
@@ -101,7 +109,9 @@ impl Address {
             Resolution::Addresses { .. } | Resolution::NoAddress => {
                 *self = Address::of(Known::None(NoAddress::NoSuchName), now + none_for(settings));
             }
-            Resolution::Private => *self = Address::of(Known::None(NoAddress::Private), now + none_for(settings)),
+            Resolution::Private => {
+                *self = Address::of(Known::None(NoAddress::Private), now + none_for(settings))
+            }
             // What is known still holds, and one question fails only once.
             Resolution::Temporary if self.until > now || self.questions > 0 && !self.is_asked => {}
             Resolution::Temporary => {
@@ -111,7 +121,8 @@ impl Address {
                 }
                 self.is_asked = false;
                 self.failures = self.failures.saturating_add(1);
-                // The next question is another one, not the same failure again. Questions without any answer lengthen no wait.
+                // The next question is another one, not the same failure again. Questions without
+                // any answer lengthen no wait.
                 self.ask_at = now + back_off(settings, self.failures);
             }
         }
@@ -131,8 +142,8 @@ impl Address {
         self.ask_at = now + back_off(settings, self.questions);
     }
 
-    /// What to do before the server can be contacted at `now`. After too many failures it counts as without
-    /// an address for a while.
+    /// What to do before the server can be contacted at `now`. After too many failures it counts as
+    /// without an address for a while.
     pub(crate) fn need(&mut self, now: Timestamp, settings: &Settings) -> Need {
         if self.until > now {
             return Need::Nothing;
@@ -168,8 +179,9 @@ impl Address {
         }
     }
 
-    /// Notes that there was no connection to the first address. The next job tries those of the other version of the
-    /// protocol, if there are any. A fetcher tries one version only, so that the server never sees two connections.
+    /// Notes that there was no connection to the first address. The next job tries those of the
+    /// other version of the protocol, if there are any. A fetcher tries one version only, so that
+    /// the server never sees two connections.
     pub(crate) fn turn(&mut self) {
         if let Some(first) = self.first()
             && let Known::Addresses(addresses) = &mut self.known
@@ -217,7 +229,8 @@ impl Address {
     }
 }
 
-/// Returns how long the answer that there is no address holds: long enough for the URLs that wait for one to end.
+/// Returns how long the answer that there is no address holds: long enough for the URLs that wait
+/// for one to end.
 fn none_for(settings: &Settings) -> Duration {
     settings.no_address_lifetime.max(LIFETIME_MIN)
 }
@@ -232,7 +245,10 @@ mod tests {
     }
 
     fn found(ttl_s: u32) -> Resolution {
-        Resolution::Addresses { addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()], ttl_s }
+        Resolution::Addresses {
+            addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
+            ttl_s,
+        }
     }
 
     #[test]
@@ -264,9 +280,15 @@ mod tests {
         assert_eq!(firsts, [true, false, true, false]);
         address.turn();
         address.learn(at(200), &found(100), &settings);
-        assert!(address.first().unwrap().is_ipv6(), "it stays with what worked");
+        assert!(
+            address.first().unwrap().is_ipv6(),
+            "it stays with what worked"
+        );
         assert_eq!(address.addresses().len(), 2);
-        let one = Resolution::Addresses { addresses: vec!["192.0.2.1".parse().unwrap()], ttl_s: 100 };
+        let one = Resolution::Addresses {
+            addresses: vec!["192.0.2.1".parse().unwrap()],
+            ttl_s: 100,
+        };
         address.learn(at(400), &one, &settings);
         address.turn();
         assert!(address.first().unwrap().is_ipv4());
@@ -285,7 +307,9 @@ mod tests {
             // The broker repeats the answer.
             address.learn(now, &Resolution::Temporary, &settings);
             address.learn(now, &Resolution::Temporary, &settings);
-            let Need::Wait(until) = address.need(now, &settings) else { panic!("asks without a pause") };
+            let Need::Wait(until) = address.need(now, &settings) else {
+                panic!("asks without a pause")
+            };
             now = until;
         }
         assert_eq!(address.need(now, &settings), Need::Nothing);
@@ -299,11 +323,19 @@ mod tests {
         address.pending(at(0), &settings);
         assert_eq!(address.need(at(1), &settings), Need::Wait(at(30)));
         address.pending(at(20), &settings);
-        assert_eq!(address.need(at(20), &settings), Need::Wait(at(30)), "with other URLs");
+        assert_eq!(
+            address.need(at(20), &settings),
+            Need::Wait(at(30)),
+            "with other URLs"
+        );
         address.learn(at(21), &found(100), &settings);
         assert_eq!(address.need(at(22), &settings), Need::Nothing);
         address.pending(at(50), &settings);
-        assert_eq!(address.need(at(120), &settings), Need::Nothing, "what is known holds");
+        assert_eq!(
+            address.need(at(120), &settings),
+            Need::Nothing,
+            "what is known holds"
+        );
         let mut silent = Address::default();
         for _ in 0..9 {
             silent.pending(at(0), &settings);
@@ -311,41 +343,53 @@ mod tests {
         assert_eq!(silent.need(at(30), &settings), Need::Ask, "nobody answered");
     }
 
-    /// Goal: a resolver that is away for long costs no URL. Method: no question is answered, for an hour and more; then
-    /// the name servers fail one time less than they may, and answer.
+    /// Goal: a resolver that is away for long costs no URL. Method: no question is answered, for an
+    /// hour and more; then the name servers fail one time less than they may, and answer.
     #[test]
     fn silence_ends_nothing_and_is_asked_ever_less_often() {
         let settings = settings();
         let mut address = Address::default();
-        let (mut now, mut pause) = (at(0), Duration::ZERO);
+        let mut now = at(0);
+        let mut pause = Duration::ZERO;
         while now < at(4_000) {
             assert_eq!(address.need(now, &settings), Need::Ask);
             address.asked(now, &settings);
-            let Need::Wait(until) = address.need(now, &settings) else { panic!("asks without a pause") };
+            let Need::Wait(until) = address.need(now, &settings) else {
+                panic!("asks without a pause")
+            };
             assert!(until >= now + pause);
             (pause, now) = (until.since(now), until);
         }
         for _ in 1..settings.resolve_attempts {
             address.asked(now, &settings);
             address.learn(now, &Resolution::Temporary, &settings);
-            let Need::Wait(until) = address.need(now, &settings) else { panic!("asks without a pause") };
+            let Need::Wait(until) = address.need(now, &settings) else {
+                panic!("asks without a pause")
+            };
             now = until;
         }
         assert_eq!(address.need(now, &settings), Need::Ask);
         address.learn(now, &found(100), &settings);
-        assert_eq!((address.need(now, &settings), address.missing(now)), (Need::Nothing, None));
+        assert_eq!(
+            (address.need(now, &settings), address.missing(now)),
+            (Need::Nothing, None)
+        );
     }
 
     #[test]
     fn an_address_comes_back_as_it_was() {
-        let (settings, clock) = (settings(), Clock::resume(5, at(0), 1));
+        let settings = settings();
+        let clock = Clock::resume(5, at(0), 1);
         for resolution in [found(100), Resolution::NoAddress, Resolution::Private] {
             let mut address = Address::default();
             address.learn(at(3), &resolution, &settings);
             let mut row = Writer::with_capacity(0);
             address.write(&mut row, clock);
             let row = row.finish();
-            assert_eq!(Address::read(&mut Reader::new(&row).unwrap(), clock), Some(address));
+            assert_eq!(
+                Address::read(&mut Reader::new(&row).unwrap(), clock),
+                Some(address)
+            );
         }
     }
 }

@@ -55,7 +55,17 @@ impl Counts {
 
     fn fields(&self) -> [u64; 9] {
         let c = self;
-        [c.new, c.retried, c.refetched, c.jobs, c.contacts, c.leases_expired, c.bytes, c.repeated, c.robots]
+        [
+            c.new,
+            c.retried,
+            c.refetched,
+            c.jobs,
+            c.contacts,
+            c.leases_expired,
+            c.bytes,
+            c.repeated,
+            c.robots,
+        ]
     }
 
     fn fields_mut(&mut self) -> [&mut u64; 9] {
@@ -120,13 +130,21 @@ mod tests {
     #[test]
     fn metrics_are_named_after_the_outcomes() {
         for outcome in Outcome::ALL {
-            assert_eq!(outcome_metric(outcome), format!("outcome_{}_total", outcome.name().replace('-', "_")));
+            assert_eq!(
+                outcome_metric(outcome),
+                format!("outcome_{}_total", outcome.name().replace('-', "_"))
+            );
         }
     }
 
     #[test]
     fn counts_come_back_as_they_were_and_add_up() {
-        let mut counts = Counts { new: 7, refetched: 300, robots: u64::MAX / 2, ..Counts::default() };
+        let mut counts = Counts {
+            new: 7,
+            refetched: 300,
+            robots: u64::MAX / 2,
+            ..Counts::default()
+        };
         counts.outcomes[10] = 5;
         counts.malformed = 3;
         counts.foreign = 4;
@@ -134,13 +152,35 @@ mod tests {
         let mut row = Writer::with_capacity(0);
         counts.write(&mut row);
         let row = row.finish();
-        assert_eq!(Counts::read(&mut Reader::new(&row).unwrap()), Some(counts.clone()));
-        let before = Counts { sitemaps_left_out: 0, ..counts.clone() };
-        assert_eq!(Counts::read(&mut Reader::new(&row[..row.len() - 1]).unwrap()), Some(before.clone()));
-        let long_before = Counts { malformed: 0, foreign: 0, ..before };
-        assert_eq!(Counts::read(&mut Reader::new(&row[..row.len() - 3]).unwrap()), Some(long_before));
+        assert_eq!(
+            Counts::read(&mut Reader::new(&row).unwrap()),
+            Some(counts.clone())
+        );
+        let before = Counts {
+            sitemaps_left_out: 0,
+            ..counts.clone()
+        };
+        assert_eq!(
+            Counts::read(&mut Reader::new(&row[..row.len() - 1]).unwrap()),
+            Some(before.clone())
+        );
+        let long_before = Counts {
+            malformed: 0,
+            foreign: 0,
+            ..before
+        };
+        assert_eq!(
+            Counts::read(&mut Reader::new(&row[..row.len() - 3]).unwrap()),
+            Some(long_before)
+        );
         counts.add(&counts.clone());
-        assert_eq!((counts.new, counts.refetched, counts.ended()), (14, 600, 10));
-        assert_eq!((counts.malformed, counts.foreign, counts.sitemaps_left_out), (6, 8, 10));
+        assert_eq!(
+            (counts.new, counts.refetched, counts.ended()),
+            (14, 600, 10)
+        );
+        assert_eq!(
+            (counts.malformed, counts.foreign, counts.sitemaps_left_out),
+            (6, 8, 10)
+        );
     }
 }

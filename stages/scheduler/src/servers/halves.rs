@@ -1,11 +1,14 @@
 //! The halves of a partition that was split: what is kept under the number of a partition, halved.
 //!
-//! In: the rows of the partition. Out: a row of counts for each half and one for the partition itself.
+//! In: the rows of the partition. Out: a row of counts for each half and one for the partition
+//! itself.
 //!
-//! Servers and URLs are rows by hash, and so their halves' already. The partition keeps what it has counted and which
-//! serial numbers it took on, and its tally of what ended; a half begins with its URLs that have not ended, and goes on with the partition's clock.
+//! Servers and URLs are rows by hash, and so their halves' already. The partition keeps what it has
+//! counted and which serial numbers it took on, and its tally of what ended; a half begins with its
+//! URLs that have not ended, and goes on with the partition's clock.
 //!
-//! Invariant: new = ended + waiting + in flight, in the partition and in each half, also of each topic (P3); the sums over all are as before.
+//! Invariant: new = ended + waiting + in flight, in the partition and in each half, also of each
+//! topic (P3); the sums over all are as before.
 
 use crate::keys::server_key::{ServerKey, keys_of};
 use crate::keys::slot::topic_of;
@@ -23,12 +26,15 @@ use rhumb_url::time::Timestamp;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Halves what is kept of a partition that was split. It numbers no URLs itself, so there is no last serial number.
+/// Halves what is kept of a partition that was split. It numbers no URLs itself, so there is no
+/// last serial number.
 ///
 /// # Errors
 /// The store cannot be read, or a row is not understood.
 pub fn halve(store: &dyn Store, split: &Split, changes: &mut Changes) -> Result<u64, StoreError> {
-    let Some(mut whole) = Stored::read(store, split.partition)? else { return Ok(0) };
+    let Some(mut whole) = Stored::read(store, split.partition)? else {
+        return Ok(0);
+    };
     for (half, hashes) in &split.halves {
         let of_topics = not_ended(store, *half, hashes, whole.clock)?;
         let new = of_topics.values().sum();
@@ -39,9 +45,26 @@ pub fn halve(store: &dyn Store, split: &Split, changes: &mut Changes) -> Result<
             counts.new = counts.new.saturating_sub(new);
             topic_counts.insert(*topic, TopicCounts::of_new(new));
         }
-        let drops = whole.drops.iter().map(|state| DropState { dropped: 0, ..*state }).collect();
-        let counts = Counts { new, ..Counts::default() };
-        Stored { clock: whole.clock, counts, drops, topics: whole.topics.clone(), topic_counts }.write(*half, changes);
+        let drops = whole
+            .drops
+            .iter()
+            .map(|state| DropState {
+                dropped: 0,
+                ..*state
+            })
+            .collect();
+        let counts = Counts {
+            new,
+            ..Counts::default()
+        };
+        Stored {
+            clock: whole.clock,
+            counts,
+            drops,
+            topics: whole.topics.clone(),
+            topic_counts,
+        }
+        .write(*half, changes);
     }
     whole.write(split.partition, changes);
     Ok(0)
@@ -54,7 +77,9 @@ fn not_ended(
     hashes: &RangeInclusive<u64>,
     clock: u64,
 ) -> Result<BTreeMap<TopicNumber, u64>, StoreError> {
-    let (clock, mut urls, mut is_readable) = (Clock::resume(clock, Timestamp::ZERO, 0), BTreeMap::new(), true);
+    let clock = Clock::resume(clock, Timestamp::ZERO, 0);
+    let mut urls = BTreeMap::new();
+    let mut is_readable = true;
     let (from, to) = keys_of(hashes);
     let is_key = |key: &[u8]| ServerKey::from_bytes(half, key).is_some();
     store.scan(SERVERS, &from, &to, &mut |key, row| {
@@ -73,5 +98,12 @@ fn not_ended(
         }
         is_readable
     })?;
-    if is_readable { Ok(urls) } else { Err(corrupt(SERVERS, "a record of a server or a job is unreadable")) }
+    if is_readable {
+        Ok(urls)
+    } else {
+        Err(corrupt(
+            SERVERS,
+            "a record of a server or a job is unreadable",
+        ))
+    }
 }

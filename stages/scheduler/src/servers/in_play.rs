@@ -1,9 +1,11 @@
 //! The servers in play: those that this instance has in memory, with their partitions and budgets.
 //!
-//! In: servers by key, from memory or from their records. Out: records, counts and clocks of what a step changed.
+//! In: servers by key, from memory or from their records. Out: records, counts and clocks of what a
+//! step changed.
 //!
-//! Invariants: a server is in memory once; its host and its domain are in memory with it; the sums over all servers are
-//! those of the servers (P3). Memory holds servers with something to do or to wait for, never URLs (P6).
+//! Invariants: a server is in memory once; its host and its domain are in memory with it; the sums
+//! over all servers are those of the servers (P3). Memory holds servers with something to do or to
+//! wait for, never URLs (P6).
 
 use crate::budget::shares::Shares;
 use crate::keys::load::Load;
@@ -80,9 +82,12 @@ impl Servers {
         self.directory.partition_of(hash)
     }
 
-    /// The partitions are these from now on; not while one of this instance's own is to be halved first.
+    /// The partitions are these from now on; not while one of this instance's own is to be halved
+    /// first.
     pub(crate) fn divided_by(&mut self, directory: Directory) {
-        let is_as_it_was = |partition: &u16| directory.hashes_of(*partition) == self.directory.hashes_of(*partition);
+        let is_as_it_was = |partition: &u16| {
+            directory.hashes_of(*partition) == self.directory.hashes_of(*partition)
+        };
         if self.partitions.keys().all(is_as_it_was) {
             self.directory = directory;
         }
@@ -95,12 +100,16 @@ impl Servers {
 
     /// Says whether a server was in a partition of this instance that was split.
     pub(crate) fn had(&self, key: ServerKey) -> bool {
-        self.partitions.keys().any(|&partition| self.covers(partition, key))
+        self.partitions
+            .keys()
+            .any(|&partition| self.covers(partition, key))
     }
 
     /// How many new URLs with serials after this one a partition was given.
     pub(crate) fn taken_on(&self, partition: u16, serial: u64) -> u64 {
-        self.partitions.get(&partition).map_or(0, |partition| partition.serials.count_above(serial))
+        self.partitions
+            .get(&partition)
+            .map_or(0, |partition| partition.serials.count_above(serial))
     }
 
     /// Says whether this instance owns the partition.
@@ -108,7 +117,8 @@ impl Servers {
         self.partitions.contains_key(&partition)
     }
 
-    /// So many new URLs are of a partition of another instance. They are lost, and counted with this instance's first one.
+    /// So many new URLs are of a partition of another instance. They are lost, and counted with
+    /// this instance's first one.
     pub(crate) fn leave_out(&mut self, urls: u64, staged: &mut Staged<'_>) {
         if let Some((&number, partition)) = self.partitions.iter_mut().next() {
             partition.counts.foreign += urls;
@@ -123,12 +133,16 @@ impl Servers {
 
     /// The partitions of this instance, by id.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &Partition)> {
-        self.partitions.iter().map(|(&id, partition)| (id, partition))
+        self.partitions
+            .iter()
+            .map(|(&id, partition)| (id, partition))
     }
 
     /// The range of keys of a partition; none when it was split.
     pub(crate) fn keys_of(&self, partition: u16) -> Option<(Vec<u8>, Vec<u8>)> {
-        self.directory.hashes_of(partition).map(|hashes| keys_of(&hashes))
+        self.directory
+            .hashes_of(partition)
+            .map(|hashes| keys_of(&hashes))
     }
 
     /// The partition of a server of this instance.
@@ -142,8 +156,9 @@ impl Servers {
         self.partitions.get_mut(&partition)
     }
 
-    /// This process could not hear, and can again. Time in which no report could be heard does not count against jobs:
-    /// each gets a full lease from now on. It ends later than before, so no other job is granted any earlier (P1).
+    /// This process could not hear, and can again. Time in which no report could be heard does not
+    /// count against jobs: each gets a full lease from now on. It ends later than before, so no
+    /// other job is granted any earlier (P1).
     pub(crate) fn hear_again(&mut self, staged: &mut Staged<'_>) {
         let mut keys = Vec::new();
         for (&key, server) in &mut self.in_memory {
@@ -153,7 +168,10 @@ impl Servers {
             }
         }
         if !keys.is_empty() {
-            tracing::info!(jobs = keys.len(), "hears again after a while; the jobs that are out get a full lease");
+            tracing::info!(
+                jobs = keys.len(),
+                "hears again after a while; the jobs that are out get a full lease"
+            );
         }
         keys.sort_unstable();
         keys.into_iter().for_each(|key| staged.unsettle(key));
@@ -168,7 +186,9 @@ impl Servers {
 
     /// The clock of a server's partition.
     pub(crate) fn clock_of(&self, key: ServerKey) -> Option<Clock> {
-        self.partitions.get(&key.partition).map(|partition| partition.clock)
+        self.partitions
+            .get(&key.partition)
+            .map(|partition| partition.clock)
     }
 
     /// The servers in memory.
@@ -179,12 +199,17 @@ impl Servers {
 
     /// Those for which jobs are out.
     pub(crate) fn connected(&self) -> impl Iterator<Item = (ServerKey, &Server, &Lease)> {
-        self.in_memory.iter().filter_map(|(key, server)| Some((*key, server.as_ref(), server.lease.as_deref()?)))
+        self.in_memory
+            .iter()
+            .filter_map(|(key, server)| Some((*key, server.as_ref(), server.lease.as_deref()?)))
     }
 
     /// What this instance has of all partitions, from 0 to 1.
     pub(crate) fn part(&self) -> f64 {
-        let depths = self.partitions.keys().filter_map(|partition| self.directory.depth_of(*partition));
+        let depths = self
+            .partitions
+            .keys()
+            .filter_map(|partition| self.directory.depth_of(*partition));
         depths.map(|depth| 0.5f64.powi(depth as i32)).sum()
     }
 
@@ -203,20 +228,33 @@ impl Servers {
         self.in_memory.get_mut(&key).map(Box::as_mut)
     }
 
-    /// A server that must be in memory, in a partition that must be owned; `doing` says what needs it.
+    /// A server that must be in memory, in a partition that must be owned; `doing` says what needs
+    /// it.
     ///
-    /// It is none only because of a fault of the program. A debug build stops at once. A release build counts and logs
-    /// it, and the caller leaves the server as it is.
+    /// It is none only because of a fault of the program. A debug build stops at once. A release
+    /// build counts and logs it, and the caller leaves the server as it is.
     pub(crate) fn in_play(&mut self, key: ServerKey, doing: &'static str) -> Option<InPlay<'_>> {
-        match (self.in_memory.get_mut(&key), self.partitions.get_mut(&key.partition)) {
-            (Some(server), Some(partition)) => Some(InPlay { server, partition, shares: &mut self.shares }),
+        match (
+            self.in_memory.get_mut(&key),
+            self.partitions.get_mut(&key.partition),
+        ) {
+            (Some(server), Some(partition)) => Some(InPlay {
+                server,
+                partition,
+                shares: &mut self.shares,
+            }),
             (server, partition) => {
                 let missing = match (server, partition) {
                     (None, _) => "the server is not in memory",
                     _ => "its partition is not owned",
                 };
                 self.invariants_broken += 1;
-                tracing::error!(partition = key.partition, doing, missing, "an invariant of the scheduler is broken");
+                tracing::error!(
+                    partition = key.partition,
+                    doing,
+                    missing,
+                    "an invariant of the scheduler is broken"
+                );
                 debug_assert!(false, "{doing}: {missing}");
                 None
             }
@@ -255,7 +293,9 @@ impl Servers {
     /// # Errors
     /// The store cannot be read.
     pub(crate) fn look_up(&self, key: ServerKey) -> Result<Option<Server>, StoreError> {
-        let Some(partition) = self.partitions.get(&key.partition) else { return Ok(None) };
+        let Some(partition) = self.partitions.get(&key.partition) else {
+            return Ok(None);
+        };
         if let Some(server) = self.get(key) {
             return Ok(Some(server.clone()));
         }
@@ -277,7 +317,8 @@ impl Servers {
         &self.paused
     }
 
-    /// Operators want this to be left alone from now on. Gives the servers in memory for which that is news.
+    /// Operators want this to be left alone from now on. Gives the servers in memory for which that
+    /// is news.
     pub(crate) fn pause(&mut self, paused: Paused) -> Vec<ServerKey> {
         self.paused = paused;
         let mut changed = Vec::new();
@@ -296,20 +337,28 @@ impl Servers {
         self.with_traps.iter().copied().collect()
     }
 
-    /// Nothing else waits in the crawl: what is kept back as a trap ends, or does not any more. Gives the servers in memory for
-    /// which that is news.
+    /// Nothing else waits in the crawl: what is kept back as a trap ends, or does not any more.
+    /// Gives the servers in memory for which that is news.
     pub(crate) fn end_traps(&mut self, traps_end: bool) -> Vec<ServerKey> {
         if std::mem::replace(&mut self.traps_end, traps_end) == traps_end {
             return Vec::new();
         }
-        self.in_memory.values_mut().for_each(|server| server.traps_end = traps_end);
+        self.in_memory
+            .values_mut()
+            .for_each(|server| server.traps_end = traps_end);
         self.with_traps()
     }
 
-    /// Jobs that are out for paused servers, in order: they are to stop. The fetcher of one from an earlier life is not known.
+    /// Jobs that are out for paused servers, in order: they are to stop. The fetcher of one from an
+    /// earlier life is not known.
     pub(crate) fn stop_paused(&mut self) -> Vec<(JobId, Option<String>)> {
-        let paused = self.in_memory.values_mut().filter(|server| server.is_paused || self.paused.has_all());
-        let mut stopped: Vec<_> = paused.filter_map(|server| Some(server.lease.as_mut()?.stop())).collect();
+        let paused = self
+            .in_memory
+            .values_mut()
+            .filter(|server| server.is_paused || self.paused.has_all());
+        let mut stopped: Vec<_> = paused
+            .filter_map(|server| Some(server.lease.as_mut()?.stop()))
+            .collect();
         stopped.sort_unstable();
         stopped
     }
@@ -319,12 +368,15 @@ impl Servers {
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
             partition.hosts.enter(self.store.as_ref(), key)?;
         }
-        self.shares.enter(self.store.as_ref(), key, server.domain, &server.name)?;
-        self.in_memory.insert(key, Box::new(self.placed(key, server)));
+        self.shares
+            .enter(self.store.as_ref(), key, server.domain, &server.name)?;
+        self.in_memory
+            .insert(key, Box::new(self.placed(key, server)));
         Ok(())
     }
 
-    /// A server with nothing to do leaves memory, and its host and its domain with the last of their servers.
+    /// A server with nothing to do leaves memory, and its host and its domain with the last of
+    /// their servers.
     fn leave(&mut self, key: ServerKey) {
         if let Entry::Occupied(server) = self.in_memory.entry(key)
             && server.get().place == QueuePlace::Idle
@@ -356,16 +408,25 @@ impl Servers {
     ///
     /// # Errors
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn call_for_tokens(&mut self, now: Timestamp, budget: SharedBudget) -> Result<(), StoreError> {
+    pub(crate) fn call_for_tokens(
+        &mut self,
+        now: Timestamp,
+        budget: SharedBudget,
+    ) -> Result<(), StoreError> {
         self.shares.call(now, budget, self.store.as_ref())
     }
 
     /// Writes what changed in a step, and lets go of servers that have nothing to do.
     pub(crate) fn save(&mut self, staged: &mut Staged<'_>) {
         for key in std::mem::take(&mut staged.dirty) {
-            let clock = self.partitions.get(&key.partition).map(|partition| partition.clock);
+            let clock = self
+                .partitions
+                .get(&key.partition)
+                .map(|partition| partition.clock);
             if let (Some(server), Some(clock)) = (self.in_memory.get(&key), clock) {
-                staged.rows.put(SERVERS, key.to_bytes(), server.to_row(clock));
+                staged
+                    .rows
+                    .put(SERVERS, key.to_bytes(), server.to_row(clock));
             }
         }
         for partition in std::mem::take(&mut staged.serials) {
@@ -412,27 +473,48 @@ impl Servers {
     /// What was counted of URLs that ended, over all partitions.
     pub(crate) fn tallied(&self) -> Tallied {
         let mut sum = Tallied::default();
-        self.partitions.values().for_each(|partition| partition.tally.add_to(&mut sum));
+        self.partitions
+            .values()
+            .for_each(|partition| partition.tally.add_to(&mut sum));
         sum
     }
 
     /// For how long the partitions were worked with: that of the oldest.
     pub(crate) fn ran(&self, now: Timestamp) -> Duration {
-        let clocks = self.partitions.values().map(|partition| partition.clock.store(now));
+        let clocks = self
+            .partitions
+            .values()
+            .map(|partition| partition.clock.store(now));
         Duration::from_micros(clocks.max().unwrap_or_default())
     }
 
-    /// What was counted of each topic, over all partitions: of the others what is left of the totals.
+    /// What was counted of each topic, over all partitions: of the others what is left of the
+    /// totals.
     pub(crate) fn totals_by_topic(&self) -> BTreeMap<TopicIndex, TopicCounts> {
         let mut by_topic: BTreeMap<TopicIndex, TopicCounts> = BTreeMap::new();
         let mut others = TopicCounts::default();
-        for Partition { counts, topics, topic_counts, .. } in self.partitions.values() {
+        for Partition {
+            counts,
+            topics,
+            topic_counts,
+            ..
+        } in self.partitions.values()
+        {
             let fetched = counts.outcomes[Outcome::Fetched as usize];
-            others.add(&TopicCounts { new: counts.new, ended: counts.ended(), fetched, bytes: counts.bytes });
-            for (number, of) in
-                topic_counts.iter().filter(|(number, _)| topics.index_of(**number) != TopicIndex::OTHERS)
+            others.add(&TopicCounts {
+                new: counts.new,
+                ended: counts.ended(),
+                fetched,
+                bytes: counts.bytes,
+            });
+            for (number, of) in topic_counts
+                .iter()
+                .filter(|(number, _)| topics.index_of(**number) != TopicIndex::OTHERS)
             {
-                by_topic.entry(topics.index_of(*number)).or_default().add(of);
+                by_topic
+                    .entry(topics.index_of(*number))
+                    .or_default()
+                    .add(of);
                 others = others.without(of);
             }
         }
@@ -442,7 +524,10 @@ impl Servers {
 
     /// New URLs whose serials follow this one.
     pub(crate) fn new_after(&self, serial: u64) -> u64 {
-        self.partitions.values().map(|partition| partition.serials.count_above(serial)).sum()
+        self.partitions
+            .values()
+            .map(|partition| partition.serials.count_above(serial))
+            .sum()
     }
 
     /// How often a server or a partition was missing that must be there.

@@ -1,7 +1,8 @@
 //! Connection jobs as the scheduler sees them: leases, with the URLs that have not ended.
 //!
-//! A lease is committed before its job is sent, so that a server contacted by a fetcher is never without one,
-//! whatever crashes (P1, P2). It ends when all reports up to the last one came, or when it expires.
+//! A lease is committed before its job is sent, so that a server contacted by a fetcher is never
+//! without one, whatever crashes (P1, P2). It ends when all reports up to the last one came, or
+//! when it expires.
 
 use crate::keys::topic::TopicIndex;
 use crate::politeness::trouble::Trouble;
@@ -37,11 +38,13 @@ pub(crate) struct Lease {
     pub(crate) id: JobId,
     /// The address that its connection counts for.
     pub(crate) address: IpAddr,
-    /// What it was granted for: a topic, or the preparation of servers. A robots job of an earlier life counts for the others.
+    /// What it was granted for: a topic, or the preparation of servers. A robots job of an earlier
+    /// life counts for the others.
     pub(crate) topic: TopicIndex,
     /// How long it was expected to last; no time at all after a restart.
     pub(crate) expected: Duration,
-    /// Bytes that each of its pages was expected to bring, where its topic has a limit; 0 after a restart.
+    /// Bytes that each of its pages was expected to bring, where its topic has a limit; 0 after a
+    /// restart.
     pub(crate) page_bytes: u64,
     /// Slots of the URLs that have not ended, in the order of the job; none in a robots job.
     pub(crate) slots: VecDeque<u64>,
@@ -53,7 +56,8 @@ pub(crate) struct Lease {
     pub(crate) last: Option<u32>,
     /// The server was contacted.
     pub(crate) contacted: bool,
-    /// Says whether the job achieved something: a page was answered, or the answer about a robots.txt is known.
+    /// Says whether the job achieved something: a page was answered, or the answer about a
+    /// robots.txt is known.
     pub(crate) progressed: bool,
     /// The trouble because of which its server was set aside.
     pub(crate) trouble: Option<Trouble>,
@@ -65,7 +69,8 @@ pub(crate) struct Lease {
     pub(crate) deadline: Timestamp,
     /// A report that comes later has waited nobody knows how long.
     prompt_until: Timestamp,
-    /// It is no fault of its URLs when it expires: its holder could not be heard for a while, or was told to stop.
+    /// It is no fault of its URLs when it expires: its holder could not be heard for a while, or
+    /// was told to stop.
     pub(crate) is_excused: bool,
     /// Its holder was told to stop, and is told again with each report.
     pub(crate) is_stopped: bool,
@@ -79,8 +84,8 @@ impl Lease {
         self.holder.is_none()
     }
 
-    /// A lease that is granted `now`, for a connection to an address on behalf of a topic. `length`: how long its holder, a
-    /// fetcher in a life of it, has it without a renewal.
+    /// A lease that is granted `now`, for a connection to an address on behalf of a topic.
+    /// `length`: how long its holder, a fetcher in a life of it, has it without a renewal.
     pub(crate) fn new(
         id: JobId,
         (address, topic): (IpAddr, TopicIndex),
@@ -121,13 +126,18 @@ impl Lease {
         }
     }
 
-    /// It is to stop before its next request. Gives the job and its fetcher, which is not known of a job from an earlier life.
+    /// It is to stop before its next request. Gives the job and its fetcher, which is not known of
+    /// a job from an earlier life.
     pub(crate) fn stop(&mut self) -> (JobId, Option<String>) {
         (self.is_excused, self.is_stopped) = (true, true);
-        (self.id, self.holder.as_ref().map(|(fetcher, _)| fetcher.clone()))
+        (
+            self.id,
+            self.holder.as_ref().map(|(fetcher, _)| fetcher.clone()),
+        )
     }
 
-    /// It yields to others: it is to stop before its next request. What becomes of the one in hand is its URL's fault all the same.
+    /// It yields to others: it is to stop before its next request. What becomes of the one in hand
+    /// is its URL's fault all the same.
     pub(crate) fn yields(&mut self) -> (JobId, Option<String>) {
         let is_excused = self.is_excused;
         let stopped = self.stop();
@@ -135,14 +145,15 @@ impl Lease {
         stopped
     }
 
-    /// Its holder could not be heard, and can be again: it lasts in full from now on, as after a restart. Until then the
-    /// reports that waited have come.
+    /// Its holder could not be heard, and can be again: it lasts in full from now on, as after a
+    /// restart. Until then the reports that waited have come.
     pub(crate) fn hear_again(&mut self, now: Timestamp, length: Duration) {
         self.deadline = self.deadline.max(now + length + GRACE);
         self.is_excused = true;
     }
 
-    /// A report comes now. Gives the time that it tells of: since the grant, or the report before; no time at all after a restart.
+    /// A report comes now. Gives the time that it tells of: since the grant, or the report before;
+    /// no time at all after a restart.
     pub(crate) fn hear(&mut self, now: Timestamp) -> Duration {
         now.since(self.heard.replace(now).unwrap_or(now))
     }
@@ -159,12 +170,20 @@ impl Lease {
 
     /// How long it has lasted; no time at all after a restart, since nobody knows.
     pub(crate) fn lasted(&self, now: Timestamp) -> Duration {
-        if self.is_restored() { Duration::ZERO } else { now.since(self.granted) }
+        if self.is_restored() {
+            Duration::ZERO
+        } else {
+            now.since(self.granted)
+        }
     }
 
     /// Says whether it fetches pages or a robots.txt.
     pub(crate) fn kind(&self) -> JobKind {
-        if self.robots.is_some() { JobKind::Robots } else { JobKind::Pages }
+        if self.robots.is_some() {
+            JobKind::Robots
+        } else {
+            JobKind::Pages
+        }
     }
 
     /// Takes a slot out; false when it is not, or no longer, in the job.
@@ -177,7 +196,8 @@ impl Lease {
 
     /// Says whether all its reports came.
     pub(crate) fn is_over(&self) -> bool {
-        self.last.is_some_and(|last| self.reports.low() >= u64::from(last))
+        self.last
+            .is_some_and(|last| self.reports.low() >= u64::from(last))
     }
 
     pub(crate) fn to_row(&self) -> Vec<u8> {
@@ -211,7 +231,11 @@ impl Lease {
     /// A lease of an earlier life lasts in full from now on. Its id tells it from later ones.
     pub(crate) fn from_row(row: &[u8], deadline: Timestamp) -> Option<Self> {
         let mut row = Reader::new(row)?;
-        let id = JobId { scheduler: u16::try_from(row.number()?).ok()?, epoch: row.number()?, number: row.number()? };
+        let id = JobId {
+            scheduler: u16::try_from(row.number()?).ok()?,
+            epoch: row.number()?,
+            number: row.number()?,
+        };
         let address = row.address()?;
         let reports = Applied::from_bytes(row.bytes()?)?;
         let last = Some(row.small()?).filter(|&last| last > 0);
@@ -224,7 +248,11 @@ impl Lease {
         let robots = match row.byte()? {
             0 => None,
             own => {
-                let mut task = RobotsTask { url: row.text()?.to_owned(), own: own == 2, askers: Vec::new() };
+                let mut task = RobotsTask {
+                    url: row.text()?.to_owned(),
+                    own: own == 2,
+                    askers: Vec::new(),
+                };
                 for _ in 0..row.number()? {
                     task.askers.push(row.text()?.to_owned());
                 }
@@ -261,7 +289,11 @@ mod tests {
     use super::*;
 
     fn lease() -> Lease {
-        let id = JobId { scheduler: 3, epoch: 1 << 40, number: 77 };
+        let id = JobId {
+            scheduler: 3,
+            epoch: 1 << 40,
+            number: 77,
+        };
         let to = ("192.0.2.1".parse().unwrap(), TopicIndex::OTHERS);
         let holder = ("fetcher-0".to_owned(), 9);
         let mut lease = Lease::new(id, to, Timestamp::ZERO, Duration::from_secs(20), holder);
@@ -289,7 +321,14 @@ mod tests {
             let row = lease.to_row();
             let prompt_until = Timestamp::ZERO;
             // Nobody has been heard of since the restart.
-            let expected = Lease { contacted: true, heard: None, holder: None, deadline, prompt_until, ..lease };
+            let expected = Lease {
+                contacted: true,
+                heard: None,
+                holder: None,
+                deadline,
+                prompt_until,
+                ..lease
+            };
             assert_eq!(Lease::from_row(&row, deadline), Some(expected));
             for length in 0..row.len() {
                 assert_eq!(Lease::from_row(&row[..length], deadline), None);
@@ -301,13 +340,28 @@ mod tests {
     fn a_report_is_prompt_until_the_lease_would_have_ended_if_all_had_been_heard() {
         let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000);
         let length = Duration::from_secs(20);
-        let mut lease = Lease { deadline: at(22), prompt_until: at(22), ..lease() };
+        let mut lease = Lease {
+            deadline: at(22),
+            prompt_until: at(22),
+            ..lease()
+        };
         lease.renew(at(10), length);
-        assert_eq!((lease.deadline, lease.is_prompt(at(31)), lease.is_prompt(at(32))), (at(32), true, false));
+        assert_eq!(
+            (
+                lease.deadline,
+                lease.is_prompt(at(31)),
+                lease.is_prompt(at(32))
+            ),
+            (at(32), true, false)
+        );
         lease.hear_again(at(100), length);
         assert_eq!((lease.deadline, lease.is_prompt(at(100))), (at(122), false));
         lease.renew(at(101), length);
-        assert_eq!((lease.deadline, lease.is_prompt(at(101))), (at(123), false), "it may have waited, like the next");
+        assert_eq!(
+            (lease.deadline, lease.is_prompt(at(101))),
+            (at(123), false),
+            "it may have waited, like the next"
+        );
         lease.hear_again(at(101), length);
         assert_eq!(lease.deadline, at(123));
     }

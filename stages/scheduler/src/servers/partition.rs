@@ -1,4 +1,5 @@
-//! A partition: the URLs that it took on, what was counted, its hosts, the numbers of its topics, and its clock.
+//! A partition: the URLs that it took on, what was counted, its hosts, the numbers of its topics,
+//! and its clock.
 //!
 //! Invariant: a URL's row goes and its outcome is published in one commit (P3).
 
@@ -87,21 +88,43 @@ impl Partition {
         };
         let topics = TopicNumbers::new(topic_names(store, partition)?, topics);
         let topic_counts = topic_counts(store, partition)?;
-        let (tally, clock) = (tally(store, partition)?, Clock::resume(clock, now, life));
-        Ok(Partition { serials, counts, hosts, topics, topic_counts, tally, clock, drops })
+        let tally = tally(store, partition)?;
+        let clock = Clock::resume(clock, now, life);
+        Ok(Partition {
+            serials,
+            counts,
+            hosts,
+            topics,
+            topic_counts,
+            tally,
+            clock,
+            drops,
+        })
     }
 
     /// The number of a topic, which is stored when it is new.
-    pub(crate) fn number_of(&mut self, staged: &mut Staged<'_>, partition: u16, topic: &str) -> TopicNumber {
+    pub(crate) fn number_of(
+        &mut self,
+        staged: &mut Staged<'_>,
+        partition: u16,
+        topic: &str,
+    ) -> TopicNumber {
         let (number, is_new) = self.topics.number_of(topic, &staged.settings.topics);
         if is_new {
-            staged.rows.put(META, key(partition, b't'), self.topics.to_row());
+            staged
+                .rows
+                .put(META, key(partition, b't'), self.topics.to_row());
         }
         number
     }
 
     /// A new URL of a topic is taken on.
-    pub(crate) fn count_new(&mut self, staged: &mut Staged<'_>, partition: u16, topic: TopicNumber) {
+    pub(crate) fn count_new(
+        &mut self,
+        staged: &mut Staged<'_>,
+        partition: u16,
+        topic: TopicNumber,
+    ) {
         self.count(staged, partition, topic, |counts| counts.new += 1);
     }
 
@@ -117,7 +140,10 @@ impl Partition {
             let before = counts.in_hand();
             change(counts);
             let more = counts.in_hand().cast_signed() - before.cast_signed();
-            *staged.topic_urls.entry(self.topics.index_of(topic)).or_default() += more;
+            *staged
+                .topic_urls
+                .entry(self.topics.index_of(topic))
+                .or_default() += more;
             staged.topics.insert((partition, topic));
         }
     }
@@ -125,18 +151,24 @@ impl Partition {
     /// Writes what was counted of a topic.
     pub(crate) fn save_topic(&self, staged: &mut Staged<'_>, partition: u16, topic: TopicNumber) {
         if let Some(counts) = self.topic_counts.get(&topic) {
-            staged.rows.put(META, topic_key(partition, topic), counts.to_row());
+            staged
+                .rows
+                .put(META, topic_key(partition, topic), counts.to_row());
         }
     }
 
     /// How far it has come with the drop of this id.
     pub(crate) fn drop_state(&self, id: u64) -> DropState {
         let known = self.drops.iter().find(|state| state.id == id);
-        known.copied().unwrap_or(DropState { id, dropped: 0, is_done: false })
+        known.copied().unwrap_or(DropState {
+            id,
+            dropped: 0,
+            is_done: false,
+        })
     }
 
-    /// Notes how far it has come with a drop, in the commit that holds what it did; and forgets those that are not asked for any
-    /// more.
+    /// Notes how far it has come with a drop, in the commit that holds what it did; and forgets
+    /// those that are not asked for any more.
     pub(crate) fn save_drop(
         &mut self,
         staged: &mut Staged<'_>,
@@ -144,9 +176,12 @@ impl Partition {
         state: DropState,
         is_asked_for: impl Fn(u64) -> bool,
     ) {
-        self.drops.retain(|other| other.id != state.id && is_asked_for(other.id));
+        self.drops
+            .retain(|other| other.id != state.id && is_asked_for(other.id));
         self.drops.push(state);
-        staged.rows.put(META, key(partition, b'd'), drops_row(&self.drops));
+        staged
+            .rows
+            .put(META, key(partition, b'd'), drops_row(&self.drops));
     }
 
     /// Writes counts and clock.
@@ -163,18 +198,33 @@ impl Partition {
 
     /// Writes which URLs were taken on.
     pub(crate) fn save_serials(&self, staged: &mut Staged<'_>, partition: u16) {
-        staged.rows.put(META, key(partition, b's'), self.serials.to_bytes());
+        staged
+            .rows
+            .put(META, key(partition, b's'), self.serials.to_bytes());
     }
 
     /// A URL ends: its row goes, its outcome is published, both in one commit (P3).
-    pub(crate) fn end(&mut self, staged: &mut Staged<'_>, server: ServerKey, slot: u64, url: FrontierUrl, end: UrlEnd) {
+    pub(crate) fn end(
+        &mut self,
+        staged: &mut Staged<'_>,
+        server: ServerKey,
+        slot: u64,
+        url: FrontierUrl,
+        end: UrlEnd,
+    ) {
         remove_url(&mut staged.rows, server, slot);
         forget_fresh(staged, server, slot, &url);
         self.count_end(staged, server, topic_of(slot), url, end);
     }
 
     /// A new URL ends that never had a row.
-    pub(crate) fn end_on_arrival(&mut self, staged: &mut Staged<'_>, server: ServerKey, url: FrontierUrl, end: UrlEnd) {
+    pub(crate) fn end_on_arrival(
+        &mut self,
+        staged: &mut Staged<'_>,
+        server: ServerKey,
+        url: FrontierUrl,
+        end: UrlEnd,
+    ) {
         let topic = self.number_of(staged, server.partition, &url.origin.topic);
         self.count_new(staged, server.partition, topic);
         self.count_end(staged, server, topic, url, end);
@@ -188,7 +238,9 @@ impl Partition {
         url: FrontierUrl,
         end: UrlEnd,
     ) {
-        self.count(staged, server.partition, topic, |counts| counts.end(end.outcome, end.bytes));
+        self.count(staged, server.partition, topic, |counts| {
+            counts.end(end.outcome, end.bytes)
+        });
         self.counts.outcomes[end.outcome as usize] += 1;
         if end.outcome == Outcome::Fetched {
             self.counts.bytes += end.bytes;
@@ -196,19 +248,32 @@ impl Partition {
         } else if matches!(end.outcome, Outcome::Failed | Outcome::Refused) {
             self.hosts.failed(staged, server.host);
         }
-        let ended_us = self.clock.store(staged.now).saturating_sub(micros(end.before));
+        let ended_us = self
+            .clock
+            .store(staged.now)
+            .saturating_sub(micros(end.before));
         self.tally.count(ended_us, url.origin.depth, &end);
-        let (outcome, reason) = (end.outcome.name(), end.reason);
+        let outcome = end.outcome.name();
+        let reason = end.reason;
         tracing::debug!(trace = %Trace::of(&url.url), url = url.url, outcome, status = end.status, reason, "a URL ends");
-        staged.messages.outcome(server.partition, url.into_outcome(end));
+        staged
+            .messages
+            .outcome(server.partition, url.into_outcome(end));
         staged.partitions.insert(server.partition);
     }
 }
 
 /// A URL waits no longer among the fresh ones, if it was one of them.
-pub(crate) fn forget_fresh(staged: &mut Staged<'_>, server: ServerKey, slot: u64, url: &FrontierUrl) {
+pub(crate) fn forget_fresh(
+    staged: &mut Staged<'_>,
+    server: ServerKey,
+    slot: u64,
+    url: &FrontierUrl,
+) {
     if slot < RETRIES && staged.settings.later_links_count(&url.origin.topic) {
-        staged.index.forget(&mut staged.rows, server, fingerprint(&url.url));
+        staged
+            .index
+            .forget(&mut staged.rows, server, fingerprint(&url.url));
     }
 }
 
@@ -220,26 +285,45 @@ fn topic_key(partition: u16, topic: TopicNumber) -> Vec<u8> {
 }
 
 /// What was counted of the topics that have numbers of their own.
-fn topic_counts(store: &dyn Store, partition: u16) -> Result<BTreeMap<TopicNumber, TopicCounts>, StoreError> {
-    let (mut counts, mut is_readable) = (BTreeMap::new(), true);
-    store.scan(META, &key(partition, b'n'), &key(partition, b'n' + 1), &mut |key, row| {
-        match (key.last(), TopicCounts::from_row(row)) {
-            (Some(&topic), Some(of)) => _ = counts.insert(TopicNumber(topic), of),
-            _ => is_readable = false,
-        }
-        is_readable
-    })?;
-    if is_readable { Ok(counts) } else { Err(corrupt(META, "a partition's row is unreadable")) }
+fn topic_counts(
+    store: &dyn Store,
+    partition: u16,
+) -> Result<BTreeMap<TopicNumber, TopicCounts>, StoreError> {
+    let mut counts = BTreeMap::new();
+    let mut is_readable = true;
+    store.scan(
+        META,
+        &key(partition, b'n'),
+        &key(partition, b'n' + 1),
+        &mut |key, row| {
+            match (key.last(), TopicCounts::from_row(row)) {
+                (Some(&topic), Some(of)) => _ = counts.insert(TopicNumber(topic), of),
+                _ => is_readable = false,
+            }
+            is_readable
+        },
+    )?;
+    if is_readable {
+        Ok(counts)
+    } else {
+        Err(corrupt(META, "a partition's row is unreadable"))
+    }
 }
 
 /// What was counted of the URLs that ended.
 fn tally(store: &dyn Store, partition: u16) -> Result<Tally, StoreError> {
     let row = |kind| store.get(META, &key(partition, kind));
-    let (numbers, names, slots) = (row(kind::NUMBERS)?, row(kind::NAMES)?, row(kind::SLOTS)?);
+    let numbers = row(kind::NUMBERS)?;
+    let names = row(kind::NAMES)?;
+    let slots = row(kind::SLOTS)?;
     let tally = Tally::read(numbers.as_deref(), names.as_deref(), slots.as_deref());
     Ok(tally.unwrap_or_else(|| {
-        // A later version may have written it. The crawl does not depend on it, and a report says what is missing.
-        tracing::warn!(partition, "what was counted for reports is not understood: counting begins anew");
+        // A later version may have written it. The crawl does not depend on it, and a report says
+        // what is missing.
+        tracing::warn!(
+            partition,
+            "what was counted for reports is not understood: counting begins anew"
+        );
         Tally::default()
     }))
 }
@@ -254,7 +338,12 @@ fn topic_names(store: &dyn Store, partition: u16) -> Result<Vec<String>, StoreEr
 fn drops_row(drops: &[DropState]) -> Vec<u8> {
     let mut row = Writer::with_capacity(16 * drops.len() + 1);
     row.number(drops.len() as u64);
-    for DropState { id, dropped, is_done } in drops {
+    for DropState {
+        id,
+        dropped,
+        is_done,
+    } in drops
+    {
         row.number(*id);
         row.number(*dropped);
         row.byte(u8::from(*is_done));
@@ -264,13 +353,19 @@ fn drops_row(drops: &[DropState]) -> Vec<u8> {
 
 fn read_drops(row: &[u8]) -> Option<Vec<DropState>> {
     let mut row = Reader::new(row)?;
-    let read =
-        |row: &mut Reader<'_>| Some(DropState { id: row.number()?, dropped: row.number()?, is_done: row.byte()? != 0 });
+    let read = |row: &mut Reader<'_>| {
+        Some(DropState {
+            id: row.number()?,
+            dropped: row.number()?,
+            is_done: row.byte()? != 0,
+        })
+    };
     (0..row.number()?).map(|_| read(&mut row)).collect()
 }
 
-/// What a partition that this instance does not work with has stored: its clock, its counts, how far it has come with drops, and
-/// the numbers and counts of its topics. What it tallied stays as it is.
+/// What a partition that this instance does not work with has stored: its clock, its counts, how
+/// far it has come with drops, and the numbers and counts of its topics. What it tallied stays as
+/// it is.
 pub(crate) struct Stored {
     pub(crate) clock: u64,
     pub(crate) counts: Counts,
@@ -283,15 +378,26 @@ pub(crate) struct Stored {
 impl Stored {
     /// Reads what was stored of a partition; none when nothing was.
     pub(crate) fn read(store: &dyn Store, partition: u16) -> Result<Option<Self>, StoreError> {
-        let Some(row) = store.get(META, &key(partition, b'c'))? else { return Ok(None) };
-        let (clock, counts) = read(&row).ok_or_else(|| corrupt(META, "a partition's row is unreadable"))?;
+        let Some(row) = store.get(META, &key(partition, b'c'))? else {
+            return Ok(None);
+        };
+        let (clock, counts) =
+            read(&row).ok_or_else(|| corrupt(META, "a partition's row is unreadable"))?;
         let drops = match store.get(META, &key(partition, b'd'))? {
-            Some(row) => read_drops(&row).ok_or_else(|| corrupt(META, "a partition's row is unreadable"))?,
+            Some(row) => {
+                read_drops(&row).ok_or_else(|| corrupt(META, "a partition's row is unreadable"))?
+            }
             None => Vec::new(),
         };
         let topics = store.get(META, &key(partition, b't'))?;
         let topic_counts = topic_counts(store, partition)?;
-        Ok(Some(Stored { clock, counts, drops, topics, topic_counts }))
+        Ok(Some(Stored {
+            clock,
+            counts,
+            drops,
+            topics,
+            topic_counts,
+        }))
     }
 
     /// Adds the row of a partition to a commit.

@@ -1,8 +1,9 @@
 //! A server: the unit of politeness, and what is known of it.
 //!
-//! It is in memory only while there is something to do or to wait for, and comes back from its record on disk. It takes
-//! about 670 bytes with its places in all queues. The job in hand takes more, and so do the slots of the URLs on
-//! which its rank depends. Its URLs and its robots.txt are on disk.
+//! It is in memory only while there is something to do or to wait for, and comes back from its
+//! record on disk. It takes about 670 bytes with its places in all queues. The job in hand takes
+//! more, and so do the slots of the URLs on which its rank depends. Its URLs and its robots.txt are
+//! on disk.
 
 use crate::frontier::queues::Queues;
 use crate::frontier::rows::{FrontierUrl, remove_url};
@@ -34,8 +35,8 @@ use rhumb_url::{fingerprint, host_of, registered_domain, shape_hash};
 use rhumb_wire::message::Outcome;
 use std::time::Duration;
 
-/// Overlap of the requests of a connection before it is measured, in thousandths: how much faster the requests are than
-/// one after another (p of Cao, Jiang and Singh 2003).
+/// Overlap of the requests of a connection before it is measured, in thousandths: how much faster
+/// the requests are than one after another (p of Cao, Jiang and Singh 2003).
 const OVERLAP_PERMILLE: u32 = 1200;
 
 /// Table of servers: server → record.
@@ -67,7 +68,8 @@ pub(crate) struct Server {
     pub(crate) next_contact: Timestamp,
     /// Times in a row that it was set aside.
     failures: u8,
-    /// Those of them that were tries to get a robots.txt; a restart takes all for tries to get pages.
+    /// Those of them that were tries to get a robots.txt; a restart takes all for tries to get
+    /// pages.
     robots_failures: u8,
     /// Times since its last answer that a failure was not held against it.
     excuses: u8,
@@ -143,34 +145,62 @@ impl Server {
 
     /// The server, of the group that its host belongs to.
     pub(crate) fn grouped(self, settings: &Settings) -> Self {
-        Server { group: settings.group_of(&self.name, self.domain), ..self }
+        Server {
+            group: settings.group_of(&self.name, self.domain),
+            ..self
+        }
     }
 
     /// The circles that its next job counts for.
     pub(crate) fn circles(&self, settings: &Settings) -> [Option<Circle>; 2] {
-        let address = self.address.first().filter(|_| settings.connections_per_address > 0);
+        let address = self
+            .address
+            .first()
+            .filter(|_| settings.connections_per_address > 0);
         [self.group, address.map(Circle::Address)]
     }
 
     /// The circles that a job counts for which goes to an address.
     pub(crate) fn circles_of(&self, lease: &Lease, settings: &Settings) -> [Option<Circle>; 2] {
         let is_limited = settings.connections_per_address > 0;
-        [self.group, is_limited.then_some(Circle::Address(lease.address))]
+        [
+            self.group,
+            is_limited.then_some(Circle::Address(lease.address)),
+        ]
     }
 
     /// Pause between two contacts.
     pub(crate) fn gap(&self, settings: &Settings) -> Duration {
-        let crawl_delay = if settings.respect_robots { self.robots.crawl_delay() } else { Duration::ZERO };
-        let of_group = self.group.map_or(Duration::ZERO, |group| settings.delay_of(group));
-        let gap = gap(settings, crawl_delay, Duration::from_micros(self.download_us.into())).max(of_group);
+        let crawl_delay = if settings.respect_robots {
+            self.robots.crawl_delay()
+        } else {
+            Duration::ZERO
+        };
+        let of_group = self
+            .group
+            .map_or(Duration::ZERO, |group| settings.delay_of(group));
+        let gap = gap(
+            settings,
+            crawl_delay,
+            Duration::from_micros(self.download_us.into()),
+        )
+        .max(of_group);
         self.strain.stretched(gap, settings.retry_wait)
     }
 
     /// Requests of its next job, at most.
     pub(crate) fn requests_max(&self, settings: &Settings) -> usize {
         let limit = requests_max(settings, self.requests_learned, self.gap(settings));
-        let limit = if self.strain.is_felt() { limit.min(CALM.into()) } else { limit };
-        if settings.later_links_count_mostly() { growing(limit, self.pages) } else { limit }
+        let limit = if self.strain.is_felt() {
+            limit.min(CALM.into())
+        } else {
+            limit
+        };
+        if settings.later_links_count_mostly() {
+            growing(limit, self.pages)
+        } else {
+            limit
+        }
     }
 
     /// Allows no contact for `wait`, at least.
@@ -191,17 +221,21 @@ impl Server {
         self.unreached_by = 0;
     }
 
-    /// A failure is not to be held against it. Returns whether that may be, as it was not so too often.
+    /// A failure is not to be held against it. Returns whether that may be, as it was not so too
+    /// often.
     pub(crate) fn excuse(&mut self, settings: &Settings) -> bool {
         let may_be = self.excuses < settings.server_failures_max;
         self.excuses += u8::from(may_be);
         may_be
     }
 
-    /// The server answered the request for a robots.txt. That says nothing of its pages: what failed with them still
-    /// counts, or a server that refuses them would never be given up when its robots.txt is fetched in between (P6).
+    /// The server answered the request for a robots.txt. That says nothing of its pages: what
+    /// failed with them still counts, or a server that refuses them would never be given up when
+    /// its robots.txt is fetched in between (P6).
     pub(crate) fn answered_robots(&mut self) {
-        self.failures = self.failures.saturating_sub(std::mem::take(&mut self.robots_failures));
+        self.failures = self
+            .failures
+            .saturating_sub(std::mem::take(&mut self.robots_failures));
         self.unreached_by = 0;
     }
 
@@ -210,9 +244,12 @@ impl Server {
         self.robots_failures = self.robots_failures.saturating_add(1);
     }
 
-    /// The time until which its URLs end because it failed too often; none when that is not so, or no longer.
+    /// The time until which its URLs end because it failed too often; none when that is not so, or
+    /// no longer.
     pub(crate) fn dead_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.dead.map(|(_, until)| until).filter(|&until| until > now)
+        self.dead
+            .map(|(_, until)| until)
+            .filter(|&until| until > now)
     }
 
     /// Says whether it was set aside and has not answered since.
@@ -220,8 +257,8 @@ impl Server {
         self.failures > 0
     }
 
-    /// Says whether its last job, or its last try to get a robots.txt, brought nothing. The next one may bring nothing
-    /// either, and hold a connection until its time is over.
+    /// Says whether its last job, or its last try to get a robots.txt, brought nothing. The next
+    /// one may bring nothing either, and hold a connection until its time is over.
     pub(crate) fn is_in_trouble(&self) -> bool {
         self.was_set_aside() || self.robots.was_tried_in_vain()
     }
@@ -239,8 +276,8 @@ impl Server {
         retry_after: Option<Duration>,
         settings: &Settings,
     ) {
-        // A server that was reached is away now. Of one that never was, nobody knows the version of the protocol that
-        // reaches it.
+        // A server that was reached is away now. Of one that never was, nobody knows the version of
+        // the protocol that reaches it.
         if trouble == Trouble::Connect && self.is_stranger() {
             self.address.turn();
         }
@@ -260,13 +297,15 @@ impl Server {
             return Some((Outcome::Unresolvable, why.reason()));
         }
         match self.dead {
-            Some((trouble, until)) if until > now => Some((trouble.class().outcome, trouble.class().reason)),
+            Some((trouble, until)) if until > now => {
+                Some((trouble.class().outcome, trouble.class().reason))
+            }
             _ => None,
         }
     }
 
-    /// How long a connection takes that brings so many pages: it is opened and closed, they are answered, and there are the
-    /// gaps between the requests.
+    /// How long a connection takes that brings so many pages: it is opened and closed, they are
+    /// answered, and there are the gaps between the requests.
     pub(crate) fn connection_s(&self, pages: u64, settings: &Settings, speeds: &Speeds) -> f64 {
         let overlap_permille = match (self.requests_learned, self.overlap_permille) {
             (1, _) => 1000,
@@ -289,7 +328,9 @@ impl Server {
         speeds: &Speeds,
     ) -> Result<Rank, StoreError> {
         let limit = self.requests_max(settings);
-        let Some(queue) = self.queues.get_mut(topic) else { return Ok(Rank::BEHIND) };
+        let Some(queue) = self.queues.get_mut(topic) else {
+            return Ok(Rank::BEHIND);
+        };
         if queue.lane(now) != Lane::Ahead {
             return Ok(Rank::BEHIND);
         }
@@ -297,16 +338,24 @@ impl Server {
         let pages = (limit as u64).min(waiting).max(1);
         let seconds = self.connection_s(pages, settings, speeds);
         let mut best: &[u64] = &[];
-        if let Some(queue) = self.queues.get_mut(topic).filter(|_| settings.policy().by_quality()) {
+        if let Some(queue) = self
+            .queues
+            .get_mut(topic)
+            .filter(|_| settings.policy().by_quality())
+        {
             queue.read_head(rows, key, limit.min(settings.head_max()))?;
             best = queue.head();
             best = &best[..best.len().min(limit)];
         }
-        Ok(settings.policy().rank(Connection { pages, seconds, best }))
+        Ok(settings.policy().rank(Connection {
+            pages,
+            seconds,
+            best,
+        }))
     }
 
-    /// Some of the URLs that were taken belong into a later lane by now, because of what their shapes have become: they go there,
-    /// as many as the step may move. Gives the others.
+    /// Some of the URLs that were taken belong into a later lane by now, because of what their
+    /// shapes have become: they go there, as many as the step may move. Gives the others.
     pub(crate) fn sort_out(
         &mut self,
         key: ServerKey,
@@ -318,12 +367,16 @@ impl Server {
             return taken;
         }
         let lane = |url: &FrontierUrl| shapes.lane(shape_hash(&url.url));
-        for (slot, url) in taken.extract_if(.., |(slot, url)| *slot < RETRIES && lane(url) > lane_of(*slot)) {
+        for (slot, url) in taken.extract_if(.., |(slot, url)| {
+            *slot < RETRIES && lane(url) > lane_of(*slot)
+        }) {
             staged.moves_left = staged.moves_left.saturating_sub(1);
             remove_url(&mut staged.rows, key, slot);
             forget_fresh(staged, key, slot, &url);
-            let (order, head_max) = (Order::LAST.in_lane(lane(&url)), staged.settings.head_max());
-            self.queues.push(&mut staged.rows, key, topic_of(slot), &url, order, head_max);
+            let order = Order::LAST.in_lane(lane(&url));
+            let head_max = staged.settings.head_max();
+            self.queues
+                .push(&mut staged.rows, key, topic_of(slot), &url, order, head_max);
         }
         taken
     }
@@ -338,9 +391,21 @@ impl Server {
         let waiting = self.queues.len();
         let trapped = self.queues.trapped();
         let paused = if self.is_paused { waiting - trapped } else { 0 };
-        let load = Load { waiting, paused, trapped, ..Load::default() };
-        let Some(lease) = &self.lease else { return load };
-        Load { in_flight: lease.slots.len() as u64, jobs: 1, troubled: u64::from(self.is_in_trouble()), ..load }
+        let load = Load {
+            waiting,
+            paused,
+            trapped,
+            ..Load::default()
+        };
+        let Some(lease) = &self.lease else {
+            return load;
+        };
+        Load {
+            in_flight: lease.slots.len() as u64,
+            jobs: 1,
+            troubled: u64::from(self.is_in_trouble()),
+            ..load
+        }
     }
 
     pub(crate) fn to_row(&self, clock: Clock) -> Vec<u8> {
@@ -405,26 +470,44 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_as_it_was() {
-        let (settings, clock) = (settings(), Clock::resume(7, at(0), 1));
+        let settings = settings();
+        let clock = Clock::resume(7, at(0), 1);
         let mut server = Server::new("https://a.test:8443");
-        let resolution = Resolution::Addresses { addresses: vec!["::1".parse().unwrap()], ttl_s: 300 };
+        let resolution = Resolution::Addresses {
+            addresses: vec!["::1".parse().unwrap()],
+            ttl_s: 300,
+        };
         server.address.learn(at(2), &resolution, &settings);
-        server.robots.set_text(at(3), Duration::from_secs(9), &settings);
-        let trapped = Order::LAST.in_lane(Lane::Trapped).slot(TopicNumber::OTHERS, 7);
+        server
+            .robots
+            .set_text(at(3), Duration::from_secs(9), &settings);
+        let trapped = Order::LAST
+            .in_lane(Lane::Trapped)
+            .slot(TopicNumber::OTHERS, 7);
         server.queues.give_back([3, 5, trapped].into_iter(), 0);
         server.leave_alone(at(4), Duration::from_secs(60));
         for _ in 0..settings.server_failures_max {
             server.set_aside(at(5), Trouble::Tls, None, &settings);
         }
         (server.requests_learned, server.connect_us) = (5, 600);
-        (server.response_us, server.overlap_permille, server.download_us) = (70_000, 1300, 90_000);
+        (
+            server.response_us,
+            server.overlap_permille,
+            server.download_us,
+        ) = (70_000, 1300, 90_000);
         let row = server.to_row(clock);
         let read = Server::from_row(&row, clock).unwrap();
         assert_eq!(format!("{read:?}"), format!("{server:?}"));
-        let before = row.len() - "lanes, their topic, behind, trapped, shapes".split(',').count();
+        let before = row.len()
+            - "lanes, their topic, behind, trapped, shapes"
+                .split(',')
+                .count();
         for length in (0..row.len()).filter(|length| *length != before) {
             assert!(Server::from_row(&row[..length], clock).is_none());
         }
-        assert!(Server::from_row(&row[..before], clock).is_some(), "a row of an earlier version");
+        assert!(
+            Server::from_row(&row[..before], clock).is_some(),
+            "a row of an earlier version"
+        );
     }
 }

@@ -1,15 +1,17 @@
-//! What a partition counted of its URLs that ended: how and why, with which status, of which type, how deep, how large, how fast,
-//! and when.
+//! What a partition counted of its URLs that ended: how and why, with which status, of which type,
+//! how deep, how large, how fast, and when.
 //!
 //! In: each URL that ends. Out: rows for the commit in which it ends, and the sum for a report.
 //!
-//! Three rows, so that a commit writes few bytes: the numbers, with each commit in which a URL ends; the names, when one is new;
-//! the slots of time that are over, when one more is, or something ended in one that is reported later. Time is the partition's clock, which goes while the partition is worked with: it
-//! needs no clock of a fetcher, also URLs that end without a response have it, and a night in which the crawl was stopped is no
-//! slot.
+//! Three rows, so that a commit writes few bytes: the numbers, with each commit in which a URL
+//! ends; the names, when one is new; the slots of time that are over, when one more is, or
+//! something ended in one that is reported later. Time is the partition's clock, which goes while
+//! the partition is worked with: it needs no clock of a fetcher, also URLs that end without a
+//! response have it, and a night in which the crawl was stopped is no slot.
 //!
-//! Invariants: a URL is counted in the commit of its outcome, so a restart counts nothing twice and loses nothing (P3). Each list
-//! is bounded, whatever servers send (P6). A partition that is split keeps what it counted; its halves begin with nothing.
+//! Invariants: a URL is counted in the commit of its outcome, so a restart counts nothing twice and
+//! loses nothing (P3). Each list is bounded, whatever servers send (P6). A partition that is split
+//! keeps what it counted; its halves begin with nothing.
 
 use crate::frontier::url_end::UrlEnd;
 use crate::store::codec::{Reader, Writer};
@@ -72,7 +74,11 @@ impl Tally {
             slot.others += 1;
             return;
         }
-        slot.add(Slot { pages: 1, bytes: end.bytes, others: 0 });
+        slot.add(Slot {
+            pages: 1,
+            bytes: end.bytes,
+            others: 0,
+        });
         *self.number_of_type(&end.media_type) += 1;
         bump(&mut self.sizes, power(end.bytes));
         bump(&mut self.times, power(u64::from(end.elapsed_us) / 1000));
@@ -81,14 +87,26 @@ impl Tally {
 
     /// Outcomes are exact: each has a place for its other reasons, beyond those of the list.
     fn number_of_end(&mut self, outcome: Outcome, reason: &str) -> &mut u64 {
-        let (ends, unsaved) = (&mut self.ends, &mut self.unsaved.names);
+        let ends = &mut self.ends;
+        let unsaved = &mut self.unsaved.names;
         let place = |ends: &[(Outcome, Box<str>, u64)], reason: &str| {
-            ends.iter().position(|(of, why, _)| *of == outcome && is_same(why, reason))
+            ends.iter()
+                .position(|(of, why, _)| *of == outcome && is_same(why, reason))
         };
-        let at = place(ends, reason).or_else(|| place(ends, OTHER).filter(|_| ends.len() >= NAMES_MAX));
+        let at =
+            place(ends, reason).or_else(|| place(ends, OTHER).filter(|_| ends.len() >= NAMES_MAX));
         let at = at.unwrap_or_else(|| {
             *unsaved = true;
-            ends.push((outcome, if ends.len() < NAMES_MAX { reason } else { OTHER }.into(), 0));
+            ends.push((
+                outcome,
+                if ends.len() < NAMES_MAX {
+                    reason
+                } else {
+                    OTHER
+                }
+                .into(),
+                0,
+            ));
             ends.len() - 1
         });
         &mut ends[at].2
@@ -96,31 +114,55 @@ impl Tally {
 
     fn number_of_status(&mut self, status: u16) -> &mut u64 {
         let statuses = &mut self.statuses;
-        let place = |statuses: &[(u16, u64)], status| statuses.iter().position(|(of, _)| *of == status);
-        let at =
-            place(statuses, status).or_else(|| place(statuses, OTHER_STATUS).filter(|_| statuses.len() >= NAMES_MAX));
+        let place =
+            |statuses: &[(u16, u64)], status| statuses.iter().position(|(of, _)| *of == status);
+        let at = place(statuses, status)
+            .or_else(|| place(statuses, OTHER_STATUS).filter(|_| statuses.len() >= NAMES_MAX));
         let at = at.unwrap_or_else(|| {
-            statuses.push((if statuses.len() < NAMES_MAX { status } else { OTHER_STATUS }, 0));
+            statuses.push((
+                if statuses.len() < NAMES_MAX {
+                    status
+                } else {
+                    OTHER_STATUS
+                },
+                0,
+            ));
             statuses.len() - 1
         });
         &mut statuses[at].1
     }
 
     fn number_of_type(&mut self, media_type: &str) -> &mut u64 {
-        let (types, unsaved) = (&mut self.media_types, &mut self.unsaved.names);
-        let media_type = if media_type.len() > MEDIA_TYPE_MAX { OTHER } else { media_type };
-        let place = |types: &[(Box<str>, u64)], name: &str| types.iter().position(|(of, _)| is_same(of, name));
-        let at = place(types, media_type).or_else(|| place(types, OTHER).filter(|_| types.len() >= NAMES_MAX));
+        let types = &mut self.media_types;
+        let unsaved = &mut self.unsaved.names;
+        let media_type = if media_type.len() > MEDIA_TYPE_MAX {
+            OTHER
+        } else {
+            media_type
+        };
+        let place = |types: &[(Box<str>, u64)], name: &str| {
+            types.iter().position(|(of, _)| is_same(of, name))
+        };
+        let at = place(types, media_type)
+            .or_else(|| place(types, OTHER).filter(|_| types.len() >= NAMES_MAX));
         let at = at.unwrap_or_else(|| {
             *unsaved = true;
-            types.push((if types.len() < NAMES_MAX { media_type } else { OTHER }.into(), 0));
+            types.push((
+                if types.len() < NAMES_MAX {
+                    media_type
+                } else {
+                    OTHER
+                }
+                .into(),
+                0,
+            ));
             types.len() - 1
         });
         &mut types[at].1
     }
 
-    /// The slot of a point of the partition's clock. It is mostly the last one, or a new one; one that is over gets what ended in it
-    /// and was reported later.
+    /// The slot of a point of the partition's clock. It is mostly the last one, or a new one; one
+    /// that is over gets what ended in it and was reported later.
     fn slot_at(&mut self, clock_us: u64) -> &mut Slot {
         let mut at = slot_number(clock_us, &self.pace);
         while at >= SLOTS_MAX {
@@ -156,7 +198,11 @@ impl Tally {
 
     /// The rows that changed since they were given last, by kind.
     pub(crate) fn changed_rows(&mut self) -> impl Iterator<Item = (u8, Vec<u8>)> + use<> {
-        let Unsaved { numbers, names, slots } = std::mem::take(&mut self.unsaved);
+        let Unsaved {
+            numbers,
+            names,
+            slots,
+        } = std::mem::take(&mut self.unsaved);
         let numbers = numbers.then(|| (kind::NUMBERS, self.numbers_row()));
         let names = names.then(|| (kind::NAMES, self.names_row()));
         let slots = slots.then(|| (kind::SLOTS, self.slots_row()));
@@ -172,11 +218,17 @@ impl Tally {
             row.number(n);
         }
         write_all(&mut row, self.media_types.iter().map(|(_, n)| *n));
-        [&self.depths, &self.sizes, &self.times].into_iter().for_each(|of| write_all(&mut row, of.iter().copied()));
+        [&self.depths, &self.sizes, &self.times]
+            .into_iter()
+            .for_each(|of| write_all(&mut row, of.iter().copied()));
         row.number(self.truncated);
         row.byte(self.pace.doublings);
         row.number(self.pace.slots.len() as u64);
-        self.pace.slots.last().into_iter().for_each(|slot| write_slot(&mut row, slot));
+        self.pace
+            .slots
+            .last()
+            .into_iter()
+            .for_each(|slot| write_slot(&mut row, slot));
         row.finish()
     }
 
@@ -193,7 +245,11 @@ impl Tally {
     }
 
     fn slots_row(&self) -> Vec<u8> {
-        let over = self.pace.slots.split_last().map_or(&[][..], |(_, over)| over);
+        let over = self
+            .pace
+            .slots
+            .split_last()
+            .map_or(&[][..], |(_, over)| over);
         let mut row = Writer::with_capacity(8 * over.len() + 4);
         row.byte(self.pace.doublings);
         row.number(over.len() as u64);
@@ -201,9 +257,13 @@ impl Tally {
         row.finish()
     }
 
-    /// Reads its rows, which `row` gives by kind; an empty one when there are none. None when they are damaged, or do not belong
-    /// together.
-    pub(crate) fn read(numbers: Option<&[u8]>, names: Option<&[u8]>, slots: Option<&[u8]>) -> Option<Self> {
+    /// Reads its rows, which `row` gives by kind; an empty one when there are none. None when they
+    /// are damaged, or do not belong together.
+    pub(crate) fn read(
+        numbers: Option<&[u8]>,
+        names: Option<&[u8]>,
+        slots: Option<&[u8]>,
+    ) -> Option<Self> {
         let Some(numbers) = numbers else {
             return (names.is_none() && slots.is_none()).then(Tally::default);
         };
@@ -215,7 +275,9 @@ impl Tally {
         }
         // One place more is for the others.
         for _ in 0..length(row, NAMES_MAX + 1)? {
-            tally.statuses.push((u16::try_from(row.number()?).ok()?, row.number()?));
+            tally
+                .statuses
+                .push((u16::try_from(row.number()?).ok()?, row.number()?));
         }
         expect(row, tally.media_types.len())?;
         for (_, n) in &mut tally.media_types {
@@ -230,7 +292,8 @@ impl Tally {
     }
 
     fn read_names(row: &[u8]) -> Option<Self> {
-        let (row, mut tally) = (&mut Reader::new(row)?, Tally::default());
+        let row = &mut Reader::new(row)?;
+        let mut tally = Tally::default();
         for _ in 0..length(row, NAMES_MAX + Outcome::ALL.len())? {
             let outcome = *Outcome::ALL.get(usize::from(row.byte()?))?;
             tally.ends.push((outcome, row.text()?.into(), 0));
@@ -242,8 +305,9 @@ impl Tally {
     }
 }
 
-/// Says whether two names are the same. Most reasons are empty: to compare such ones by their bytes, which lie nowhere, costs some
-/// hundred nanoseconds where a processor has to suppress the fault.
+/// Says whether two names are the same. Most reasons are empty: to compare such ones by their
+/// bytes, which lie nowhere, costs some hundred nanoseconds where a processor has to suppress the
+/// fault.
 fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len() && (one.is_empty() || one == other)
 }
@@ -270,17 +334,31 @@ fn write_all(row: &mut Writer, numbers: impl ExactSizeIterator<Item = u64>) {
     numbers.for_each(|number| row.number(number));
 }
 
-fn write_slot(row: &mut Writer, Slot { pages, bytes, others }: &Slot) {
-    [*pages, *bytes, *others].into_iter().for_each(|number| row.number(number));
+fn write_slot(
+    row: &mut Writer,
+    Slot {
+        pages,
+        bytes,
+        others,
+    }: &Slot,
+) {
+    [*pages, *bytes, *others]
+        .into_iter()
+        .for_each(|number| row.number(number));
 }
 
 fn read_slot(row: &mut Reader<'_>) -> Option<Slot> {
-    Some(Slot { pages: row.number()?, bytes: row.number()?, others: row.number()? })
+    Some(Slot {
+        pages: row.number()?,
+        bytes: row.number()?,
+        others: row.number()?,
+    })
 }
 
 /// The slots: the last one is in the row of the numbers, those that are over in their own.
 fn read_pace(numbers: &mut Reader<'_>, slots: &[u8]) -> Option<Pace> {
-    let (doublings, over) = (numbers.byte()?, length(numbers, SLOTS_MAX)?.checked_sub(1)?);
+    let doublings = numbers.byte()?;
+    let over = length(numbers, SLOTS_MAX)?.checked_sub(1)?;
     let row = &mut Reader::new(slots)?;
     if row.byte()? != doublings {
         return None;
@@ -293,7 +371,9 @@ fn read_pace(numbers: &mut Reader<'_>, slots: &[u8]) -> Option<Pace> {
 
 /// Reads a length that is at most `max`.
 fn length(row: &mut Reader<'_>, max: usize) -> Option<usize> {
-    usize::try_from(row.number()?).ok().filter(|length| *length <= max)
+    usize::try_from(row.number()?)
+        .ok()
+        .filter(|length| *length <= max)
 }
 
 /// Reads a length that must be this one.

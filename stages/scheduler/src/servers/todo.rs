@@ -1,5 +1,5 @@
-//! What is to be done for a server next. Its place, its jobs and the answer of `rhumb why` follow from this one
-//! decision.
+//! What is to be done for a server next. Its place, its jobs and the answer of `rhumb why` follow
+//! from this one decision.
 
 use crate::keys::budget::Budgets;
 use crate::keys::circle::Circle;
@@ -40,25 +40,36 @@ pub(crate) enum Todo {
 }
 
 impl Server {
-    /// The outcome and the reason with which all its waiting URLs end, while that holds; none when they do not end.
+    /// The outcome and the reason with which all its waiting URLs end, while that holds; none when
+    /// they do not end.
     pub(crate) fn why_urls_end(
         &self,
         now: Timestamp,
         settings: &Settings,
         budgets: Budgets,
     ) -> Option<(Outcome, &'static str)> {
-        if let Some(limit) = budgets.used_up().filter(|_| settings.over_budget == OverBudget::End) {
+        if let Some(limit) = budgets
+            .used_up()
+            .filter(|_| settings.over_budget == OverBudget::End)
+        {
             return Some((Outcome::OverBudget, limit));
         }
         if self.ends_trapped() {
             return Some((Outcome::Trapped, TRAP));
         }
-        let unreachable = settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
-        self.out_of_reach(now).or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
+        let unreachable =
+            settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
+        self.out_of_reach(now)
+            .or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
     }
 
     /// The time until which its URLs end, if that is known.
-    pub(crate) fn urls_end_until(&self, now: Timestamp, settings: &Settings, budgets: Budgets) -> Option<Timestamp> {
+    pub(crate) fn urls_end_until(
+        &self,
+        now: Timestamp,
+        settings: &Settings,
+        budgets: Budgets,
+    ) -> Option<Timestamp> {
         match self.address.missing(now) {
             _ if self.ends_trapped() => None,
             _ if budgets.used_up().is_some() && settings.over_budget == OverBudget::End => None,
@@ -87,7 +98,8 @@ impl Server {
         if self.ends_trapped() {
             return Todo::End;
         }
-        let (urls, errands) = (!self.queues.has_none_to_go(), !self.errands.is_empty());
+        let urls = !self.queues.has_none_to_go();
+        let errands = !self.errands.is_empty();
         if !urls && !errands {
             return self.without_urls(now);
         }
@@ -105,7 +117,14 @@ impl Server {
         }
         if self.next_contact > now {
             let set_aside = self.was_set_aside();
-            return Todo::Wait(self.next_contact, if set_aside { WaitFor::BackOff } else { WaitFor::Contact });
+            return Todo::Wait(
+                self.next_contact,
+                if set_aside {
+                    WaitFor::BackOff
+                } else {
+                    WaitFor::Contact
+                },
+            );
         }
         if !errands && self.queues.ready_at() > now {
             return Todo::Wait(self.queues.ready_at(), WaitFor::Retry);
@@ -134,10 +153,18 @@ impl Server {
     /// What is to be done when nothing waits but what is kept back.
     fn without_urls(&self, now: Timestamp) -> Todo {
         if self.queues.trapped() > 0 {
-            return Todo::Hold(if self.is_paused { Room::Paused } else { Room::Trap });
+            return Todo::Hold(if self.is_paused {
+                Room::Paused
+            } else {
+                Room::Trap
+            });
         }
         let is_over = self.next_contact <= now;
-        if is_over { Todo::Nothing } else { Todo::Wait(self.next_contact, WaitFor::Nobody) }
+        if is_over {
+            Todo::Nothing
+        } else {
+            Todo::Wait(self.next_contact, WaitFor::Nobody)
+        }
     }
 
     /// Says whether its robots.txt has to be got before its URLs.
@@ -162,7 +189,11 @@ mod tests {
     use crate::politeness::trouble::Trouble;
     use crate::settings::tests::settings;
 
-    const BUDGETS: Budgets = Budgets { host: Budget::Left(1), domain: Budget::UNLIMITED, topics_are_used_up: false };
+    const BUDGETS: Budgets = Budgets {
+        host: Budget::Left(1),
+        domain: Budget::UNLIMITED,
+        topics_are_used_up: false,
+    };
 
     const fn at(seconds: u64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
@@ -181,7 +212,10 @@ mod tests {
             server.set_aside(at(0), Trouble::Connect, None, &settings);
         }
         server.set_aside(at(0), Trouble::Connect, None, &settings);
-        assert_eq!(server.why_urls_end(at(1), &settings, BUDGETS), Some((Outcome::Failed, "connect")));
+        assert_eq!(
+            server.why_urls_end(at(1), &settings, BUDGETS),
+            Some((Outcome::Failed, "connect"))
+        );
         // After that time one more connection decides.
         let later = server.next_contact;
         assert_eq!(server.why_urls_end(later, &settings, BUDGETS), None);

@@ -1,4 +1,5 @@
-//! What a partition has counted of a topic that is, or was, configured. It is kept in the same commit as what it counts.
+//! What a partition has counted of a topic that is, or was, configured. It is kept in the same
+//! commit as what it counts.
 
 use crate::store::codec::{Reader, Writer};
 use rhumb_wire::message::Outcome;
@@ -19,7 +20,10 @@ pub(crate) struct TopicCounts {
 impl TopicCounts {
     /// Those of URLs that wait or are in flight, and of no other.
     pub(crate) fn of_new(new: u64) -> Self {
-        TopicCounts { new, ..TopicCounts::default() }
+        TopicCounts {
+            new,
+            ..TopicCounts::default()
+        }
     }
 
     /// URLs that wait or are in flight.
@@ -56,13 +60,20 @@ impl TopicCounts {
 
     pub(crate) fn to_row(self) -> Vec<u8> {
         let mut row = Writer::with_capacity(16);
-        [self.new, self.ended, self.fetched, self.bytes].into_iter().for_each(|number| row.number(number));
+        [self.new, self.ended, self.fetched, self.bytes]
+            .into_iter()
+            .for_each(|number| row.number(number));
         row.finish()
     }
 
     pub(crate) fn from_row(row: &[u8]) -> Option<Self> {
         let mut row = Reader::new(row)?;
-        Some(TopicCounts { new: row.number()?, ended: row.number()?, fetched: row.number()?, bytes: row.number()? })
+        Some(TopicCounts {
+            new: row.number()?,
+            ended: row.number()?,
+            fetched: row.number()?,
+            bytes: row.number()?,
+        })
     }
 }
 
@@ -76,7 +87,15 @@ mod tests {
         counts.end(Outcome::Fetched, 1000);
         counts.end(Outcome::Gone, 7);
         counts.add(&counts.clone());
-        assert_eq!(counts, TopicCounts { new: 600, ended: 4, fetched: 2, bytes: 2000 });
+        assert_eq!(
+            counts,
+            TopicCounts {
+                new: 600,
+                ended: 4,
+                fetched: 2,
+                bytes: 2000
+            }
+        );
         let row = counts.to_row();
         assert_eq!(TopicCounts::from_row(&row), Some(counts));
         (0..row.len()).for_each(|length| assert_eq!(TopicCounts::from_row(&row[..length]), None));

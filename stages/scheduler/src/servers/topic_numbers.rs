@@ -1,7 +1,8 @@
 //! The numbers of topics within a partition.
 //!
-//! A topic gets one with its first URL, as long as it is configured then, and keeps it for the life of the crawl, because
-//! rows have it. All other topics share one number, and so do those for which no number is left.
+//! A topic gets one with its first URL, as long as it is configured then, and keeps it for the life
+//! of the crawl, because rows have it. All other topics share one number, and so do those for which
+//! no number is left.
 
 use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::ranking::topics::Topics;
@@ -20,7 +21,10 @@ impl TopicNumbers {
     /// Those that were given so far, as they are called in this life.
     pub(crate) fn new(names: Vec<String>, topics: &Topics) -> Self {
         let indices = names.iter().map(|name| topics.of_name(name));
-        TopicNumbers { indices: std::iter::once(TopicIndex::OTHERS).chain(indices).collect(), names }
+        TopicNumbers {
+            indices: std::iter::once(TopicIndex::OTHERS).chain(indices).collect(),
+            names,
+        }
     }
 
     /// The number of a topic, and whether it was given just now.
@@ -42,7 +46,10 @@ impl TopicNumbers {
 
     /// How the topic of a number is called in this life.
     pub(crate) fn index_of(&self, number: TopicNumber) -> TopicIndex {
-        self.indices.get(usize::from(number.0)).copied().unwrap_or_default()
+        self.indices
+            .get(usize::from(number.0))
+            .copied()
+            .unwrap_or_default()
     }
 
     pub(crate) fn to_row(&self) -> Vec<u8> {
@@ -55,7 +62,9 @@ impl TopicNumbers {
     /// The names in a row.
     pub(crate) fn names_in(row: &[u8]) -> Option<Vec<String>> {
         let mut row = Reader::new(row)?;
-        (0..row.number()?).map(|_| row.text().map(str::to_owned)).collect()
+        (0..row.number()?)
+            .map(|_| row.text().map(str::to_owned))
+            .collect()
     }
 }
 
@@ -70,21 +79,40 @@ mod tests {
         let mut numbers = TopicNumbers::new(Vec::new(), &three);
         let given = ["t3", "other", "t1", "t3"].map(|name| numbers.number_of(name, &three));
         let number = |number, is_new| (TopicNumber(number), is_new);
-        assert_eq!(given, [number(1, true), number(0, false), number(2, true), number(1, false)]);
-        assert_eq!([0, 1, 2, 9].map(|number| numbers.index_of(TopicNumber(number)).0), [0, 3, 1, 0]);
+        assert_eq!(
+            given,
+            [
+                number(1, true),
+                number(0, false),
+                number(2, true),
+                number(1, false)
+            ]
+        );
+        assert_eq!(
+            [0, 1, 2, 9].map(|number| numbers.index_of(TopicNumber(number)).0),
+            [0, 3, 1, 0]
+        );
         let row = numbers.to_row();
         let names = TopicNumbers::names_in(&row).unwrap();
         assert_eq!(TopicNumbers::new(names.clone(), &three), numbers);
         (0..row.len()).for_each(|length| assert_eq!(TopicNumbers::names_in(&row[..length]), None));
         let mut later = TopicNumbers::new(names, &topics(&[(0, 1000), (0, 1000)]));
-        assert_eq!([0, 1, 2].map(|number| later.index_of(TopicNumber(number)).0), [0, 0, 1]);
+        assert_eq!(
+            [0, 1, 2].map(|number| later.index_of(TopicNumber(number)).0),
+            [0, 0, 1]
+        );
         assert_eq!(later.number_of("t2", &three), number(3, true));
     }
 
     #[test]
     fn topics_for_which_no_number_is_left_count_as_the_others() {
         let one = topics(&[(0, 1000)]);
-        let names = (0..usize::from(TopicNumber::MAX.0)).map(|number| format!("x{number}")).collect();
-        assert_eq!(TopicNumbers::new(names, &one).number_of("t1", &one), (TopicNumber::OTHERS, false));
+        let names = (0..usize::from(TopicNumber::MAX.0))
+            .map(|number| format!("x{number}"))
+            .collect();
+        assert_eq!(
+            TopicNumbers::new(names, &one).number_of("t1", &one),
+            (TopicNumber::OTHERS, false)
+        );
     }
 }

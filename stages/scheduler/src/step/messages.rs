@@ -1,5 +1,5 @@
-//! The messages of one step: outcomes and sitemaps to be published; jobs, requests for addresses and errands to be
-//! sent; and needs of tokens and rights.
+//! The messages of one step: outcomes and sitemaps to be published; jobs, requests for addresses
+//! and errands to be sent; and needs of tokens and rights.
 //!
 //! Invariant: no message is larger than the broker takes.
 
@@ -7,7 +7,9 @@ use crate::ledger_need::LedgerNeed;
 use rhumb_stage::Output;
 use rhumb_url::host_of;
 use rhumb_wire::lane_of;
-use rhumb_wire::message::{DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, Report, ToFetcher};
+use rhumb_wire::message::{
+    DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, Report, ToFetcher,
+};
 use rhumb_wire::topology::Token;
 use std::collections::BTreeMap;
 
@@ -57,7 +59,10 @@ impl Messages {
 
     /// A report came that another scheduler has to take, which has this partition now.
     pub(crate) fn pass_on(&mut self, partition: u16, report: Report) {
-        self.passed_on.push(Report { partition, ..report });
+        self.passed_on.push(Report {
+            partition,
+            ..report
+        });
     }
 
     /// A ledger is to be changed.
@@ -66,12 +71,20 @@ impl Messages {
     }
 
     /// Hands all messages over. `refresh_number` gives each request for addresses its number.
-    pub(crate) fn flush(self, out: &mut Output<LedgerNeed>, mut refresh_number: impl FnMut() -> u64) {
+    pub(crate) fn flush(
+        self,
+        out: &mut Output<LedgerNeed>,
+        mut refresh_number: impl FnMut() -> u64,
+    ) {
         for (partition, entries) in self.outcomes {
             publish_outcomes(out, partition, entries);
         }
         for found in self.found {
-            out.publish(Token::Lane(lane_of(host_of(&found.origin.page))), &found, Vec::new());
+            out.publish(
+                Token::Lane(lane_of(host_of(&found.origin.page))),
+                &found,
+                Vec::new(),
+            );
         }
         for report in self.passed_on {
             out.publish(Token::Partition(report.partition), &report, Vec::new());
@@ -81,7 +94,11 @@ impl Messages {
         }
         for (partition, servers) in self.refreshes {
             for servers in servers.chunks(REFRESHES_MAX) {
-                let refresh = DnsRefresh { partition, servers: servers.to_vec(), number: refresh_number() };
+                let refresh = DnsRefresh {
+                    partition,
+                    servers: servers.to_vec(),
+                    number: refresh_number(),
+                };
                 out.send(Token::Partition(partition), &refresh);
             }
         }
@@ -141,7 +158,12 @@ mod tests {
         let sizes: Vec<_> = out
             .publishes
             .iter()
-            .map(|publish| rhumb_wire::message::decode::<Outcomes>(&publish.payload).unwrap().entries.len())
+            .map(|publish| {
+                rhumb_wire::message::decode::<Outcomes>(&publish.payload)
+                    .unwrap()
+                    .entries
+                    .len()
+            })
             .collect();
         assert_eq!(sizes, [500, 500, 203]);
     }

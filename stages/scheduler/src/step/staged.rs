@@ -1,6 +1,8 @@
-//! What one step has made so far: rows and messages, and the servers that are still to be looked after.
+//! What one step has made so far: rows and messages, and the servers that are still to be looked
+//! after.
 //!
-//! A step notes which servers it touched; at its end the core finds each its place and writes its record.
+//! A step notes which servers it touched; at its end the core finds each its place and writes its
+//! record.
 
 use crate::frontier::index::Index;
 use crate::keys::server_key::ServerKey;
@@ -40,7 +42,8 @@ pub(crate) struct Staged<'a> {
     pub(crate) topics_used_up: bool,
     /// Topics whose turns changed.
     pub(crate) turns: BTreeSet<TopicIndex>,
-    /// Jobs whose fetchers are to be told to stop; the fetcher of one from an earlier life is not known.
+    /// Jobs whose fetchers are to be told to stop; the fetcher of one from an earlier life is not
+    /// known.
     pub(crate) stopped: Vec<(JobId, Option<String>)>,
     /// Servers whose place has to be found anew.
     pub(crate) unsettled: VecDeque<ServerKey>,
@@ -48,7 +51,8 @@ pub(crate) struct Staged<'a> {
     pub(crate) idle: BTreeSet<ServerKey>,
     /// URLs that this step may still end without a contact.
     pub(crate) endings_left: usize,
-    /// URLs that this step may still move to a later lane, about; those beyond stay where they are until another step.
+    /// URLs that this step may still move to a later lane, about; those beyond stay where they are
+    /// until another step.
     pub(crate) moves_left: usize,
 }
 
@@ -95,8 +99,13 @@ impl<'a> Staged<'a> {
         }
     }
 
-    /// Hands everything over, and the index back. `refresh_number` gives each request for addresses its number.
-    pub(crate) fn flush(self, out: &mut Output<LedgerNeed>, refresh_number: impl FnMut() -> u64) -> Index {
+    /// Hands everything over, and the index back. `refresh_number` gives each request for addresses
+    /// its number.
+    pub(crate) fn flush(
+        self,
+        out: &mut Output<LedgerNeed>,
+        refresh_number: impl FnMut() -> u64,
+    ) -> Index {
         self.rows.flush(out);
         self.messages.flush(out, refresh_number);
         self.index

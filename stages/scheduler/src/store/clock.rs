@@ -1,9 +1,10 @@
 //! A partition's clock: how a point of a process's time is stored.
 //!
-//! It goes only while a scheduler has the partition open, and is stored with every commit of the partition. So it never
-//! runs ahead of true time. A stored wait goes on from where it was, or from earlier, and is never shorter than it was
-//! meant to be (P2), whatever the process or the machine's clock did in between. An age measured by this clock leaves
-//! out the time between two lives. So what must not be older than it seems (P5) is not carried over.
+//! It goes only while a scheduler has the partition open, and is stored with every commit of the
+//! partition. So it never runs ahead of true time. A stored wait goes on from where it was, or from
+//! earlier, and is never shorter than it was meant to be (P2), whatever the process or the
+//! machine's clock did in between. An age measured by this clock leaves out the time between two
+//! lives. So what must not be older than it seems (P5) is not carried over.
 
 use rhumb_url::time::Timestamp;
 use std::time::Duration;
@@ -18,20 +19,25 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that goes on from `base` at `now`. `life`: a number that no other life of the partition has, wherever it was.
+    /// A clock that goes on from `base` at `now`. `life`: a number that no other life of the
+    /// partition has, wherever it was.
     pub(crate) fn resume(base: u64, now: Timestamp, life: u64) -> Self {
-        Clock { base, opened: now, life }
+        Clock {
+            base,
+            opened: now,
+            life,
+        }
     }
 
-    /// Turns a point of the process's time into one for storing. Points before the partition was opened count as that
-    /// moment.
+    /// Turns a point of the process's time into one for storing. Points before the partition was
+    /// opened count as that moment.
     pub(crate) fn store(self, at: Timestamp) -> u64 {
         let micros = u64::try_from(at.since(self.opened).as_micros()).unwrap_or(u64::MAX);
         self.base.saturating_add(micros)
     }
 
-    /// Turns a stored point into a point of the process's time. Points before the partition was opened count as that
-    /// moment.
+    /// Turns a stored point into a point of the process's time. Points before the partition was
+    /// opened count as that moment.
     pub(crate) fn restore(self, stored: u64) -> Timestamp {
         self.opened + Duration::from_micros(stored.saturating_sub(self.base))
     }

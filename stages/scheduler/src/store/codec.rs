@@ -1,10 +1,11 @@
-//! How rows of the scheduler's tables are written: a version, then numbers of variable length and strings.
+//! How rows of the scheduler's tables are written: a version, then numbers of variable length and
+//! strings.
 //!
 //! Invariant: a row of another version, or one that ends early, is not read at all.
 //!
-//! No library writes these rows: crawls on disk have them, and every serializer would lay the same values out
-//! otherwise. (postcard, the nearest, has the same numbers, but no version byte and another layout of optional fields
-//! and addresses.)
+//! No library writes these rows: crawls on disk have them, and every serializer would lay the same
+//! values out otherwise. (postcard, the nearest, has the same numbers, but no version byte and
+//! another layout of optional fields and addresses.)
 
 use std::net::IpAddr;
 

@@ -1,8 +1,10 @@
 //! The store's rows as one step sees them: what was committed before it, and its own changes.
 //!
-//! In: reads and changes of the step. Out: one list of changes, committed together with the step's messages.
+//! In: reads and changes of the step. Out: one list of changes, committed together with the step's
+//! messages.
 //!
-//! Invariant: a read sees the step's own changes; a row that changes several times in a step is written once.
+//! Invariant: a read sees the step's own changes; a row that changes several times in a step is
+//! written once.
 
 use rhumb_stage::Output;
 use rhumb_stage::store::{Store, StoreError, Table, Visit};
@@ -19,12 +21,18 @@ pub(crate) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     pub(crate) fn new(store: &'a dyn Store) -> Self {
-        Rows { store, changes: BTreeMap::new() }
+        Rows {
+            store,
+            changes: BTreeMap::new(),
+        }
     }
 
     /// Writes a row.
     pub(crate) fn put(&mut self, table: Table, key: Vec<u8>, row: Vec<u8>) {
-        self.changes.entry(table).or_default().insert(key, Some(row));
+        self.changes
+            .entry(table)
+            .or_default()
+            .insert(key, Some(row));
     }
 
     /// Takes a row away.
@@ -40,8 +48,15 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Visits the rows from `from` (included) to `to` (not included) in order until `visit` returns false.
-    pub(crate) fn scan(&self, table: Table, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    /// Visits the rows from `from` (included) to `to` (not included) in order until `visit` returns
+    /// false.
+    pub(crate) fn scan(
+        &self,
+        table: Table,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StoreError> {
         let empty = ChangedRows::new();
         let rows = self.changes.get(table).unwrap_or(&empty);
         if from >= to {
@@ -50,7 +65,9 @@ impl<'a> Rows<'a> {
         let mut staged = rows.range(from.to_vec()..to.to_vec()).peekable();
         let mut more = true;
         self.store.scan(table, from, to, &mut |key, row| {
-            while let Some((staged_key, staged_row)) = staged.next_if(|(staged_key, _)| staged_key.as_slice() <= key) {
+            while let Some((staged_key, staged_row)) =
+                staged.next_if(|(staged_key, _)| staged_key.as_slice() <= key)
+            {
                 if let Some(staged_row) = staged_row {
                     more = visit(staged_key, staged_row);
                 }
@@ -79,11 +96,12 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The error for a row that this program did not write, or that is gone. To go on would lose URLs without a trace.
+/// The error for a row that this program did not write, or that is gone. To go on would lose URLs
+/// without a trace.
 pub(crate) fn corrupt(table: Table, what: &str) -> StoreError {
     StoreError::Unusable(format!(
-        "the scheduler's table '{table}' cannot be understood: {what}; use the version of the program that wrote it, restore \
-         the stage's folder from a copy, or delete the crawl"
+        "the scheduler's table '{table}' cannot be understood: {what}; use the version of the \
+         program that wrote it, restore the stage's folder from a copy, or delete the crawl"
     ))
 }
 
@@ -96,7 +114,8 @@ mod tests {
     const TABLE: Table = "table";
 
     proptest! {
-        /// Goal: reads through a step see committed rows and the step's own changes. Method: against a map.
+        /// Goal: reads through a step see committed rows and the step's own changes. Method:
+        /// against a map.
         #[test]
         fn a_step_sees_its_own_changes(
             committed in proptest::collection::btree_map(0u8..30, any::<u8>(), 0..20),

@@ -61,8 +61,8 @@ pub(super) struct Arm {
     pub(super) latency_modelled: Duration,
     /// Lookups under way at once, at most.
     pub(super) window: usize,
-    /// Names resolved, and the time that took, before the window ran empty. The last slow names, the tail, are left
-    /// out.
+    /// Names resolved, and the time that took, before the window ran empty. The last slow names,
+    /// the tail, are left out.
     pub(super) before_tail: Option<(u64, Duration)>,
     /// CPU time of the resolving thread.
     pub(super) cpu: Option<Duration>,
@@ -76,7 +76,8 @@ impl Arm {
 
     /// The same without the tail.
     pub(super) fn rate_before_tail(&self) -> Option<f64> {
-        self.before_tail.map(|(names, elapsed)| rate(names, elapsed))
+        self.before_tail
+            .map(|(names, elapsed)| rate(names, elapsed))
     }
 
     /// Share of the names that needed no lookup of their own.
@@ -89,8 +90,8 @@ impl Arm {
         all.div_f64(self.queries.max(1) as f64)
     }
 
-    /// The limit of names a second for any client with this window and these lookups: window / latency x names per
-    /// lookup. The latency is the model's.
+    /// The limit of names a second for any client with this window and these lookups: window /
+    /// latency x names per lookup. The latency is the model's.
     pub(super) fn bound(&self) -> f64 {
         rate(self.names, self.latency_modelled) * self.window as f64
     }
@@ -104,7 +105,8 @@ fn rate(names: u64, elapsed: Duration) -> f64 {
 pub(super) mod tests {
     use super::*;
 
-    /// An arm that resolved this many names a second for a thousand seconds. Half of the names were hits.
+    /// An arm that resolved this many names a second for a thousand seconds. Half of the names were
+    /// hits.
     pub(in super::super) fn arm(way: Way, rate: u64) -> Arm {
         Arm {
             way,
@@ -123,7 +125,10 @@ pub(super) mod tests {
     #[test]
     fn rates_and_the_bound_follow_from_what_was_counted() {
         let arm = arm(Way::Few, 10);
-        assert_eq!((arm.rate(), arm.rate_before_tail(), arm.hit_rate()), (10.0, Some(18.0), 0.5));
+        assert_eq!(
+            (arm.rate(), arm.rate_before_tail(), arm.hit_rate()),
+            (10.0, Some(18.0), 0.5)
+        );
         assert_eq!(arm.each(arm.latency), Duration::from_millis(100));
         // 400 s of latency in a window of 2 take 200 s at least.
         assert_eq!(arm.bound(), 50.0);

@@ -1,17 +1,19 @@
 //! Chained cache: the paper's cache of addresses.
 //!
-//! A table of chains, and one list of all nodes. A name that is found changes places with the one before it in the list
-//! (transposition, which the paper calls LRU). A new name comes to the head. When all nodes are taken it takes the
-//! place of the tail. A name that was resolved longer ago than the refresh period is asked for again when it is next
-//! wanted, and is refreshed where it is. Record lifetimes are ignored.
+//! A table of chains, and one list of all nodes. A name that is found changes places with the one
+//! before it in the list (transposition, which the paper calls LRU). A new name comes to the head.
+//! When all nodes are taken it takes the place of the tail. A name that was resolved longer ago
+//! than the refresh period is asked for again when it is next wanted, and is refreshed where it is.
+//! Record lifetimes are ignored.
 //!
-//! The list is a ring here. Only two things ever happen to it: neighbours change places, and a node is put before the
-//! head. In a full ring that is where the tail is.
+//! The list is a ring here. Only two things ever happen to it: neighbours change places, and a node
+//! is put before the head. In a full ring that is where the tail is.
 //!
 //! Invariants: never more than `nodes` names; every name in a chain is in the list once.
 //!
-//! Source: the cached, non-blocking resolver for crawlers (2008): node, hash and table 2. Its text takes the bucket
-//! from first character and length, its listing takes it from the whole name. The listing counts here.
+//! Source: the cached, non-blocking resolver for crawlers (2008): node, hash and table 2. Its text
+//! takes the bucket from first character and length, its listing takes it from the whole name. The
+//! listing counts here.
 
 use super::work::Work;
 use std::time::Duration;
@@ -47,8 +49,8 @@ pub(super) struct ChainedCache {
 }
 
 impl ChainedCache {
-    /// An empty cache of this many nodes, with as many buckets for them as the paper has. Without a refresh period
-    /// names stay good.
+    /// An empty cache of this many nodes, with as many buckets for them as the paper has. Without a
+    /// refresh period names stay good.
     pub(super) fn new(nodes: usize, refresh: Option<Duration>) -> Self {
         let buckets = (nodes * BUCKETS).div_ceil(NODES);
         ChainedCache {
@@ -62,7 +64,9 @@ impl ChainedCache {
 
     /// Says whether a name is known and still good. If so, it has moved up.
     pub(super) fn get(&mut self, name: &str, now: Duration) -> bool {
-        let (Some(node), _) = self.find(name) else { return false };
+        let (Some(node), _) = self.find(name) else {
+            return false;
+        };
         let age = now.saturating_sub(self.nodes[node as usize].resolved_at);
         if self.refresh.is_some_and(|refresh| age > refresh) {
             return false;
@@ -80,7 +84,12 @@ impl ChainedCache {
         let capacity = self.ring.len();
         let place = (self.head + capacity - 1) % capacity;
         let bucket = self.bucket(name);
-        let fresh = Node { name: name.into(), next: self.buckets[bucket], place: place as u32, resolved_at: now };
+        let fresh = Node {
+            name: name.into(),
+            next: self.buckets[bucket],
+            place: place as u32,
+            resolved_at: now,
+        };
         let node = if self.nodes.len() < capacity {
             self.nodes.push(fresh);
             self.nodes.len() as u32 - 1
@@ -114,7 +123,8 @@ impl ChainedCache {
     /// Bytes of memory, strings included.
     pub(super) fn bytes(&self) -> usize {
         let text: usize = self.nodes.iter().map(|node| node.name.len()).sum();
-        text + self.nodes.len() * size_of::<Node>() + (self.buckets.len() + self.ring.len()) * size_of::<u32>()
+        text + self.nodes.len() * size_of::<Node>()
+            + (self.buckets.len() + self.ring.len()) * size_of::<u32>()
     }
 
     fn bucket(&self, name: &str) -> usize {
@@ -150,7 +160,9 @@ impl ChainedCache {
 
 /// The paper's hash, whose operators were lost in print: thirty-three times, plus the character.
 fn times_33(name: &str) -> u32 {
-    name.bytes().fold(0, |hash: u32, byte| (hash << 5).wrapping_add(hash).wrapping_add(byte.into()))
+    name.bytes().fold(0, |hash: u32, byte| {
+        (hash << 5).wrapping_add(hash).wrapping_add(byte.into())
+    })
 }
 
 #[cfg(test)]
@@ -175,7 +187,11 @@ mod tests {
         assert!(cache.get("a", Duration::ZERO));
         cache.insert("d", Duration::ZERO);
         assert!(!cache.get("b", Duration::ZERO), "was the tail");
-        assert!(["a", "c", "d"].iter().all(|name| cache.get(name, Duration::ZERO)));
+        assert!(
+            ["a", "c", "d"]
+                .iter()
+                .all(|name| cache.get(name, Duration::ZERO))
+        );
     }
 
     #[test]
@@ -194,7 +210,9 @@ mod tests {
 
     impl Naive {
         fn get(&mut self, name: u8, now_s: u64, refresh_s: u64) -> bool {
-            let Some(at) = self.0.iter().position(|&(known, _)| known == name) else { return false };
+            let Some(at) = self.0.iter().position(|&(known, _)| known == name) else {
+                return false;
+            };
             if now_s - self.0[at].1 > refresh_s {
                 return false;
             }
@@ -226,7 +244,8 @@ mod tests {
             let mut now_s = 0;
             for (name, pause_s) in wanted {
                 now_s += pause_s;
-                let (text, now) = (format!("h{name}.example"), Duration::from_secs(now_s));
+                let text = format!("h{name}.example");
+                let now = Duration::from_secs(now_s);
                 let hit = cache.get(&text, now);
                 prop_assert_eq!(hit, naive.get(name, now_s, refresh_s));
                 if !hit {

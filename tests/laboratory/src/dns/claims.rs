@@ -1,10 +1,12 @@
 //! Claims: what the papers say, and what was measured.
 //!
-//! Each claim states its tolerance. Factors between rows differ from the paper's, because its processor, disk and
-//! network are not ours. So a comparison holds when it has the right sign, by [`ROW_FACTOR`] at least, and both factors
-//! are shown. A claim whose numbers were not measured is not judged.
+//! Each claim states its tolerance. Factors between rows differ from the paper's, because its
+//! processor, disk and network are not ours. So a comparison holds when it has the right sign, by
+//! [`ROW_FACTOR`] at least, and both factors are shown. A claim whose numbers were not measured is
+//! not judged.
 //!
-//! Sources: the cached, non-blocking resolver for crawlers (2008), its results; Yin, Yin and Huang 2008, their table.
+//! Sources: the cached, non-blocking resolver for crawlers (2008), its results; Yin, Yin and Huang
+//! 2008, their table.
 
 use super::Findings;
 use super::arm::{Arm, Way};
@@ -41,7 +43,12 @@ const ORDER_FACTOR: f64 = 1.5;
 
 /// Judges each claim whose numbers were measured.
 pub(super) fn judge(findings: &Findings) -> Vec<Claim> {
-    let Findings { arms, hit_rates, lookups, rows } = findings;
+    let Findings {
+        arms,
+        hit_rates,
+        lookups,
+        rows,
+    } = findings;
     let mut claims = factors(arms);
     claims.extend(bound(arms));
     claims.extend(lru_hits(hit_rates));
@@ -55,7 +62,9 @@ pub(super) fn judge(findings: &Findings) -> Vec<Claim> {
 
 /// Arms against serial lookups.
 fn factors(arms: &[Arm]) -> Vec<Claim> {
-    let Some(serial) = arms.iter().find(|arm| arm.way == Way::Serial) else { return Vec::new() };
+    let Some(serial) = arms.iter().find(|arm| arm.way == Way::Serial) else {
+        return Vec::new();
+    };
     let factor = |way| {
         let arm = arms.iter().find(|arm| arm.way == way)?;
         Some((arm.rate() / serial.rate(), arm))
@@ -67,19 +76,34 @@ fn factors(arms: &[Arm]) -> Vec<Claim> {
         (Way::SerialCachedUnrefreshed, "its names staying good"),
     ] {
         claims.extend(factor(way).map(|(factor, arm)| Claim {
-            statement: format!("the paper's cache alone, {how}, is {least} to {most} times as fast as serial lookups"),
+            statement: format!(
+                "the paper's cache alone, {how}, is {least} to {most} times as fast as serial \
+                 lookups"
+            ),
             measured: format!("{factor:.2} times, {:.1} % hits", 100.0 * arm.hit_rate()),
             holds: (least..=most).contains(&factor),
         }));
     }
     for (way, what, least) in [
         (Way::Few, "a window of 2 alone", FEW_FACTOR),
-        (Way::FewCached, "a window of 2 with the paper's cache", BOTH_FACTOR),
-        (Way::WindowCached, "the crawler's resolver, window 1,024 and 50,000 names,", FULL_FACTOR),
+        (
+            Way::FewCached,
+            "a window of 2 with the paper's cache",
+            BOTH_FACTOR,
+        ),
+        (
+            Way::WindowCached,
+            "the crawler's resolver, window 1,024 and 50,000 names,",
+            FULL_FACTOR,
+        ),
     ] {
         claims.extend(factor(way).map(|(factor, arm)| Claim {
             statement: format!("{what} is at least {least} times as fast as serial lookups"),
-            measured: format!("{factor:.2} times: {:.1} to {:.2} names/s", arm.rate(), serial.rate()),
+            measured: format!(
+                "{factor:.2} times: {:.1} to {:.2} names/s",
+                arm.rate(),
+                serial.rate()
+            ),
             holds: factor >= least,
         }));
     }
@@ -92,8 +116,8 @@ fn bound(arms: &[Arm]) -> Option<Claim> {
     let before_tail = arm.rate_before_tail().unwrap_or_default();
     Some(Claim {
         statement: format!(
-            "the crawler's resolver reaches at least {:.0} % of window / latency x names per lookup, its last slow \
-             lookups included",
+            "the crawler's resolver reaches at least {:.0} % of window / latency x names per \
+             lookup, its last slow lookups included",
             100.0 * BOUND_SHARE
         ),
         measured: format!(
@@ -117,12 +141,15 @@ fn lru_hits(rates: &HitRates) -> Option<Claim> {
 }
 
 fn transposition(rates: &HitRates) -> Option<Claim> {
-    let (lru, paper) = (rates.percent(Policy::Lru, NODES)?, rates.percent(Policy::Transposition, NODES)?);
+    let lru = rates.percent(Policy::Lru, NODES)?;
+    let paper = rates.percent(Policy::Transposition, NODES)?;
     let (least, most) = TRANSPOSITION_POINTS;
     // As exact as the claim.
     let points = (10.0 * (lru - paper)).round() / 10.0;
     Some(Claim {
-        statement: format!("at 50,000 names transposition costs {least} to {most} points of LRU's hits"),
+        statement: format!(
+            "at 50,000 names transposition costs {least} to {most} points of LRU's hits"
+        ),
         measured: format!("{points:.1} points: {paper:.2} % to {lru:.2} %"),
         holds: (least..=most).contains(&points),
     })
@@ -130,12 +157,16 @@ fn transposition(rates: &HitRates) -> Option<Claim> {
 
 fn clock(rates: &HitRates) -> Option<Claim> {
     let differences = rates.of(Policy::Lru).filter_map(|lru| {
-        let (clock, lru_percent) = (rates.percent(Policy::Clock, lru.entries)?, 100.0 * rates.rate(lru));
+        let clock = rates.percent(Policy::Clock, lru.entries)?;
+        let lru_percent = 100.0 * rates.rate(lru);
         Some((clock - lru_percent, lru.entries))
     });
-    let (points, entries) = differences.max_by(|(one, _), (other, _)| one.abs().total_cmp(&other.abs()))?;
+    let (points, entries) =
+        differences.max_by(|(one, _), (other, _)| one.abs().total_cmp(&other.abs()))?;
     Some(Claim {
-        statement: format!("the crawler's CLOCK is within {CLOCK_POINTS} point of LRU at every size"),
+        statement: format!(
+            "the crawler's CLOCK is within {CLOCK_POINTS} point of LRU at every size"
+        ),
         measured: format!("largest difference {points:+.2} points, at {entries} names"),
         holds: points.abs() <= CLOCK_POINTS,
     })
@@ -143,11 +174,18 @@ fn clock(rates: &HitRates) -> Option<Claim> {
 
 /// The tables at 50,000 names.
 fn tables(lookups: &[Lookup]) -> Vec<Claim> {
-    let of = |kind| lookups.iter().find(|lookup| lookup.kind == kind && lookup.names == NODES);
+    let of = |kind| {
+        lookups
+            .iter()
+            .find(|lookup| lookup.kind == kind && lookup.names == NODES)
+    };
     let mut claims = Vec::new();
     if let Some(candidates) = of(Kind::SkipCheck).and_then(|lookup| lookup.candidates) {
         claims.push(Claim {
-            statement: format!("among 50,000 names skip-check compares more than {SKIP_CHECK_CANDIDATES} candidates"),
+            statement: format!(
+                "among 50,000 names skip-check compares more than {SKIP_CHECK_CANDIDATES} \
+                 candidates"
+            ),
             measured: format!("{candidates:.0} in the mean"),
             holds: candidates > SKIP_CHECK_CANDIDATES,
         });
@@ -155,7 +193,10 @@ fn tables(lookups: &[Lookup]) -> Vec<Claim> {
     if let Some(candidates) = of(Kind::Chained).and_then(|lookup| lookup.candidates) {
         let (least, most) = CHAINED_CANDIDATES;
         claims.push(Claim {
-            statement: format!("among 50,000 names the times-33 chains compare about 2 candidates ({least} to {most})"),
+            statement: format!(
+                "among 50,000 names the times-33 chains compare about 2 candidates ({least} to \
+                 {most})"
+            ),
             measured: format!("{candidates:.2} in the mean"),
             holds: (least..=most).contains(&candidates),
         });
@@ -163,10 +204,15 @@ fn tables(lookups: &[Lookup]) -> Vec<Claim> {
     if let Some(lookup) = of(Kind::NameCache) {
         claims.push(Claim {
             statement: format!(
-                "the crawler's cache of 50,000 names answers at least {} million lookups a second of CPU time",
+                "the crawler's cache of 50,000 names answers at least {} million lookups a second \
+                 of CPU time",
                 LOOKUPS_PER_S / 1e6
             ),
-            measured: format!("{:.2} million, {:.0} ns each", lookup.rate() / 1e6, lookup.nanoseconds),
+            measured: format!(
+                "{:.2} million, {:.0} ns each",
+                lookup.rate() / 1e6,
+                lookup.nanoseconds
+            ),
             holds: lookup.rate() >= LOOKUPS_PER_S,
         });
         claims.push(Claim {
@@ -181,20 +227,67 @@ fn tables(lookups: &[Lookup]) -> Vec<Claim> {
 /// The paper's comparisons by one factor, the faster row first.
 fn comparisons(rows: &[Measured]) -> Vec<Claim> {
     let best = Row::ALL[0].0;
-    let blocking = Row { sockets: Sockets::Blocking, caches_names: false, ..best };
-    let uncached = Row { caches_names: false, ..best };
+    let blocking = Row {
+        sockets: Sockets::Blocking,
+        caches_names: false,
+        ..best
+    };
+    let uncached = Row {
+        caches_names: false,
+        ..best
+    };
     [
-        ("private queues beat a shared one, non-blocking", (best, Row { has_private_queues: false, ..best })),
-        ("private queues beat a shared one, blocking", (blocking, Row { has_private_queues: false, ..blocking })),
+        (
+            "private queues beat a shared one, non-blocking",
+            (
+                best,
+                Row {
+                    has_private_queues: false,
+                    ..best
+                },
+            ),
+        ),
+        (
+            "private queues beat a shared one, blocking",
+            (
+                blocking,
+                Row {
+                    has_private_queues: false,
+                    ..blocking
+                },
+            ),
+        ),
         ("a name cache beats none", (best, uncached)),
-        ("30 workers beat 20", (best, Row { workers: 20, ..best })),
-        ("event beats select", (best, Row { sockets: Sockets::Select, ..best })),
-        ("non-blocking sockets beat blocking ones, without a name cache", (uncached, blocking)),
+        (
+            "30 workers beat 20",
+            (
+                best,
+                Row {
+                    workers: 20,
+                    ..best
+                },
+            ),
+        ),
+        (
+            "event beats select",
+            (
+                best,
+                Row {
+                    sockets: Sockets::Select,
+                    ..best
+                },
+            ),
+        ),
+        (
+            "non-blocking sockets beat blocking ones, without a name cache",
+            (uncached, blocking),
+        ),
     ]
     .into_iter()
     .filter_map(|(claim, (faster, slower))| {
         let of = |row| rows.iter().find(|measured| measured.row == row);
-        let (faster, slower) = (of(faster)?, of(slower)?);
+        let faster = of(faster)?;
+        let slower = of(slower)?;
         let factor = faster.pages_per_s / slower.pages_per_s.max(1e-3);
         Some(Claim {
             statement: format!("{claim} (by a factor of {ROW_FACTOR} at least)"),
@@ -212,18 +305,33 @@ fn comparisons(rows: &[Measured]) -> Vec<Claim> {
 
 /// All pairs of rows that are far apart in the paper.
 fn order(rows: &[Measured]) -> Option<Claim> {
-    let (mut pairs, mut reversed) = (0, Vec::new());
+    let mut pairs = 0;
+    let mut reversed = Vec::new();
     for faster in rows {
-        for slower in rows.iter().filter(|row| faster.paper_pages_per_s >= ORDER_FACTOR * row.paper_pages_per_s) {
+        for slower in rows
+            .iter()
+            .filter(|row| faster.paper_pages_per_s >= ORDER_FACTOR * row.paper_pages_per_s)
+        {
             pairs += 1;
             if faster.pages_per_s <= slower.pages_per_s {
-                reversed.push(format!("{} behind {}", faster.row.name(), slower.row.name()));
+                reversed.push(format!(
+                    "{} behind {}",
+                    faster.row.name(),
+                    slower.row.name()
+                ));
             }
         }
     }
-    let list = if reversed.is_empty() { "none".to_owned() } else { reversed.join("; ") };
+    let list = if reversed.is_empty() {
+        "none".to_owned()
+    } else {
+        reversed.join("; ")
+    };
     (pairs > 0).then(|| Claim {
-        statement: format!("no two rows that differ by a factor of {ORDER_FACTOR} or more in the paper change places"),
+        statement: format!(
+            "no two rows that differ by a factor of {ORDER_FACTOR} or more in the paper change \
+             places"
+        ),
         measured: format!("{} of {pairs} pairs: {list}", reversed.len()),
         holds: reversed.is_empty(),
     })
@@ -254,8 +362,15 @@ mod tests {
         assert_eq!(holds(&factors(&with(6, 5, 9, 3_000))), [true; 4]);
         assert_eq!(holds(&factors(&with(9, 6, 12, 9_000))), [true; 4]);
         assert_eq!(holds(&factors(&with(5, 4, 8, 2_999))), [false; 4]);
-        assert_eq!(holds(&factors(&with(10, 5, 9, 3_000))), [false, true, true, true], "too much is not right either");
-        assert!(factors(&with(6, 5, 9, 3_000)[1..]).is_empty(), "nothing to compare with");
+        assert_eq!(
+            holds(&factors(&with(10, 5, 9, 3_000))),
+            [false, true, true, true],
+            "too much is not right either"
+        );
+        assert!(
+            factors(&with(6, 5, 9, 3_000)[1..]).is_empty(),
+            "nothing to compare with"
+        );
     }
 
     #[test]
@@ -265,21 +380,48 @@ mod tests {
         assert!(!bound(std::slice::from_ref(&full)).unwrap().holds);
         full.elapsed = std::time::Duration::from_secs(250);
         let claim = bound(&[full]).unwrap();
-        assert!(claim.holds && claim.measured.starts_with("80.0 %: 40 of 50 names/s, 18 without"), "{claim}");
+        assert!(
+            claim.holds
+                && claim
+                    .measured
+                    .starts_with("80.0 %: 40 of 50 names/s, 18 without"),
+            "{claim}"
+        );
     }
 
     #[test]
     fn caches_are_judged_in_points() {
         let rates = |lru, clock, paper| {
-            let points = [(Policy::Lru, lru), (Policy::Clock, clock), (Policy::Transposition, paper)];
-            let points = points.map(|(policy, hits)| Point { policy, entries: NODES, hits }).to_vec();
-            HitRates { names: 1_000, points }
+            let points = [
+                (Policy::Lru, lru),
+                (Policy::Clock, clock),
+                (Policy::Transposition, paper),
+            ];
+            let points = points
+                .map(|(policy, hits)| Point {
+                    policy,
+                    entries: NODES,
+                    hits,
+                })
+                .to_vec();
+            HitRates {
+                names: 1_000,
+                points,
+            }
         };
-        let judged = |rates: &HitRates| [lru_hits(rates), transposition(rates), clock(rates)].map(|v| v.unwrap().holds);
+        let judged = |rates: &HitRates| {
+            [lru_hits(rates), transposition(rates), clock(rates)].map(|v| v.unwrap().holds)
+        };
         assert_eq!(judged(&rates(600, 610, 574)), [true, true, true]);
         assert_eq!(judged(&rates(600, 589, 561)), [true, false, false]);
         assert_eq!(judged(&rates(540, 540, 515)), [false, false, true]);
-        assert!(lru_hits(&HitRates { names: 1, points: Vec::new() }).is_none());
+        assert!(
+            lru_hits(&HitRates {
+                names: 1,
+                points: Vec::new()
+            })
+            .is_none()
+        );
     }
 
     #[test]
@@ -298,13 +440,23 @@ mod tests {
         let paper = rows(Row::ALL.map(|(_, paper)| paper));
         assert_eq!(holds(&comparisons(&paper)), [true; 6]);
         assert!(order(&paper).unwrap().holds);
-        assert!(comparisons(&paper)[0].measured.ends_with("in the paper 5.2 times"));
+        assert!(
+            comparisons(&paper)[0]
+                .measured
+                .ends_with("in the paper 5.2 times")
+        );
         // The two last but one are near one another in the paper, the last is not.
         let close = rows([26.0, 7.0, 13.0, 16.0, 14.0, 6.0, 3.0]);
         assert!(order(&close).unwrap().holds);
         let reversed = rows([26.0, 5.0, 13.0, 16.0, 14.0, 6.0, 6.1]);
-        assert_eq!(holds(&comparisons(&reversed)), [true, false, true, true, true, true]);
+        assert_eq!(
+            holds(&comparisons(&reversed)),
+            [true, false, true, true, true, true]
+        );
         let claim = order(&reversed).unwrap();
-        assert!(!claim.holds && claim.measured.starts_with("2 of 17 pairs"), "{claim}");
+        assert!(
+            !claim.holds && claim.measured.starts_with("2 of 17 pairs"),
+            "{claim}"
+        );
     }
 }

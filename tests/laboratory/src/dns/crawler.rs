@@ -1,20 +1,22 @@
 //! Crawler: a small one of threads, as crawlers were built in 2008, to show what its parts cost.
 //!
-//! Each worker takes a URL from a queue, looks the host's name up, fetches the page and puts its new links into the
-//! queue. Names are looked up as `gethostbyname` did it: the worker waits and does nothing else, whatever its sockets.
-//! With non-blocking sockets it drives [`CONNECTIONS`] connections.
+//! Each worker takes a URL from a queue, looks the host's name up, fetches the page and puts its
+//! new links into the queue. Names are looked up as `gethostbyname` did it: the worker waits and
+//! does nothing else, whatever its sockets. With non-blocking sockets it drives [`CONNECTIONS`]
+//! connections.
 //!
-//! A queue is locked while all links of a page are put in. Each link takes [`LINK`], which stands for what a crawler of
-//! that time did with a link on one processor and one disk. The worker sleeps for that time, because the processor has
-//! to serve thirty workers. This is m x t of the paper's equation 3. Its alpha and beta (how many threads enqueue, and
-//! how much they overlap) follow by themselves. Workers with a queue of their own need the same time, and never wait
-//! for one another.
+//! A queue is locked while all links of a page are put in. Each link takes [`LINK`], which stands
+//! for what a crawler of that time did with a link on one processor and one disk. The worker sleeps
+//! for that time, because the processor has to serve thirty workers. This is m x t of the paper's
+//! equation 3. Its alpha and beta (how many threads enqueue, and how much they overlap) follow by
+//! themselves. Workers with a queue of their own need the same time, and never wait for one
+//! another.
 //!
-//! Invariants: only loopback addresses are contacted; no URL is fetched twice; a page counts when all of it came, in
-//! time.
+//! Invariants: only loopback addresses are contacted; no URL is fetched twice; a page counts when
+//! all of it came, in time.
 //!
-//! Source: Yin, Yin and Huang 2008, on sockets (equation 2: with gamma = 1 a document's end is known only by a
-//! time-out), on locks (equation 3) and queues.
+//! Source: Yin, Yin and Huang 2008, on sockets (equation 2: with gamma = 1 a document's end is
+//! known only by a time-out), on locks (equation 3) and queues.
 
 use super::row::{Row, Sockets};
 use anyhow::{Context as _, bail, ensure};
@@ -57,7 +59,11 @@ pub(super) struct Crawled {
 /// Crawls a web from all its front pages for the given time.
 pub(super) fn crawl(web: &SyntheticWeb, row: Row, duration: Duration) -> anyhow::Result<Crawled> {
     let begun = Instant::now();
-    let queues = if row.has_private_queues { row.workers } else { 1 };
+    let queues = if row.has_private_queues {
+        row.workers
+    } else {
+        1
+    };
     let crawler = Crawler {
         row,
         name_server: web.dns(),
@@ -77,7 +83,10 @@ pub(super) fn crawl(web: &SyntheticWeb, row: Row, duration: Duration) -> anyhow:
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..row.workers)
             .map(|number| {
-                let worker = Worker { crawler: &crawler, number };
+                let worker = Worker {
+                    crawler: &crawler,
+                    number,
+                };
                 std::thread::Builder::new().spawn_scoped(scope, move || worker.run())
             })
             .collect::<Result<_, _>>()
@@ -125,12 +134,16 @@ impl Worker<'_> {
                     std::thread::sleep(PAUSE);
                     continue;
                 };
-                let fetched = self.address(&url).and_then(|address| self.fetch_blocking(&url, address));
+                let fetched = self
+                    .address(&url)
+                    .and_then(|address| self.fetch_blocking(&url, address));
                 self.finish(&url, fetched);
             }
             return Ok(());
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let connections = join_all((0..CONNECTIONS).map(|_| self.fetch_all()));
             // What is still under way by then does not count.
@@ -175,7 +188,8 @@ impl Worker<'_> {
             return Ok(*address);
         }
         self.crawler.lookups.fetch_add(1, Ordering::Relaxed);
-        let address = SocketAddr::from((look_up(host, self.crawler.name_server)?, self.crawler.port));
+        let address =
+            SocketAddr::from((look_up(host, self.crawler.name_server)?, self.crawler.port));
         ensure!(address.ip().is_loopback(), "{address} is not ours");
         if self.crawler.row.caches_names {
             lock(&self.crawler.addresses).insert(host.to_owned(), address);
@@ -208,7 +222,10 @@ impl Worker<'_> {
         let knows_the_end = self.crawler.row.sockets == Sockets::Event;
         while !(knows_the_end && is_whole(&received)) {
             if knows_the_end || received.is_empty() {
-                ensure!(stream.read_buf(&mut received).await? > 0, "the connection ended early");
+                ensure!(
+                    stream.read_buf(&mut received).await? > 0,
+                    "the connection ended early"
+                );
                 continue;
             }
             match tokio::time::timeout(SILENCE, stream.read_buf(&mut received)).await {
@@ -222,12 +239,17 @@ impl Worker<'_> {
 
     /// Counts a page and enqueues its links. A page that could not be had is left.
     fn finish(&self, url: &str, fetched: anyhow::Result<Vec<u8>>) {
-        let Some(page) = fetched.ok().filter(|page| page.starts_with(b"HTTP/1.1 200 ") && self.is_in_time()) else {
+        let Some(page) = fetched
+            .ok()
+            .filter(|page| page.starts_with(b"HTTP/1.1 200 ") && self.is_in_time())
+        else {
             return;
         };
         let body = &page[head_bytes(&page).unwrap_or(0)..];
         self.crawler.pages.fetch_add(1, Ordering::Relaxed);
-        self.crawler.bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
+        self.crawler
+            .bytes
+            .fetch_add(body.len() as u64, Ordering::Relaxed);
         self.enqueue(links(url, &String::from_utf8_lossy(body)));
     }
 
@@ -265,36 +287,57 @@ fn look_up(host: &str, name_server: SocketAddr) -> anyhow::Result<IpAddr> {
     let mut answer = [0; 512];
     let length = socket.recv(&mut answer)?;
     // One record, an address, which is its end.
-    ensure!(answer[6..8] == [0, 1] && length > packet.len() + 4, "{host} has no address");
+    ensure!(
+        answer[6..8] == [0, 1] && length > packet.len() + 4,
+        "{host} has no address"
+    );
     let octets: [u8; 4] = answer[length - 4..length].try_into()?;
     Ok(IpAddr::from(octets))
 }
 
 fn request(url: &str) -> String {
     let server = server_of(url);
-    let authority = server.split_once("://").map_or(server, |(_, authority)| authority);
+    let authority = server
+        .split_once("://")
+        .map_or(server, |(_, authority)| authority);
     format!("GET {} HTTP/1.1\r\nHost: {authority}\r\n\r\n", path_of(url))
 }
 
 /// Length of the head of a response.
 fn head_bytes(received: &[u8]) -> Option<usize> {
-    received.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
+    received
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .map(|at| at + 4)
 }
 
 /// Says whether all of a response has come, by the length that it tells.
 fn is_whole(received: &[u8]) -> bool {
-    let Some(head) = head_bytes(received) else { return false };
+    let Some(head) = head_bytes(received) else {
+        return false;
+    };
     let text = String::from_utf8_lossy(&received[..head]).to_ascii_lowercase();
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    let length = text.lines().find_map(|line| {
+        line.strip_prefix("content-length:")?
+            .trim()
+            .parse::<usize>()
+            .ok()
+    });
     length.is_some_and(|length| received.len() >= head + length)
 }
 
 /// The links of a page, as far as the synthetic web spells them plainly; each once.
 fn links(url: &str, body: &str) -> Vec<String> {
-    let Ok(base) = Url::parse(url) else { return Vec::new() };
+    let Ok(base) = Url::parse(url) else {
+        return Vec::new();
+    };
     let mut links = Vec::new();
     for piece in body.split("href=\"").skip(1) {
-        let href = piece.split('"').next().unwrap_or_default().replace("&amp;", "&");
+        let href = piece
+            .split('"')
+            .next()
+            .unwrap_or_default()
+            .replace("&amp;", "&");
         if let Ok(link) = canonical(&href, Some(&base), None)
             && !links.contains(&link)
         {
@@ -315,14 +358,22 @@ mod tests {
             assert!(!is_whole(&whole[..length]));
         }
         assert!(is_whole(whole));
-        assert!(!is_whole(b"HTTP/1.1 200 OK\r\n\r\nabc"), "without a length nobody knows");
+        assert!(
+            !is_whole(b"HTTP/1.1 200 OK\r\n\r\nabc"),
+            "without a length nobody knows"
+        );
     }
 
     #[test]
     fn links_are_resolved_and_come_once() {
-        let body = "<a href=\"/b?x=1&amp;y=2\">b</a> <a href=\"http://c.test/\">c</a> <a href=\"/b?x=1&amp;y=2\"> \
-                    <a href=\"mailto:a@b\">";
-        assert_eq!(links("http://a.test/d/e", body), ["http://a.test/b?x=1&y=2", "http://c.test/"]);
-        assert!(request("http://a.test:81/b").starts_with("GET /b HTTP/1.1\r\nHost: a.test:81\r\n"));
+        let body = "<a href=\"/b?x=1&amp;y=2\">b</a> <a href=\"http://c.test/\">c</a> <a \
+                    href=\"/b?x=1&amp;y=2\"> <a href=\"mailto:a@b\">";
+        assert_eq!(
+            links("http://a.test/d/e", body),
+            ["http://a.test/b?x=1&y=2", "http://c.test/"]
+        );
+        assert!(
+            request("http://a.test:81/b").starts_with("GET /b HTTP/1.1\r\nHost: a.test:81\r\n")
+        );
     }
 }

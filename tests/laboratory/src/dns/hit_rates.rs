@@ -1,8 +1,9 @@
 //! Hit rates: which share of the names does a cache of a size know?
 //!
-//! Each name is resolved at once and stays good. All names of the trace count, from an empty cache on. Three caches are
-//! compared: the paper's list ([`ChainedCache`]), the crawler's ([`NameCache`], CLOCK), and LRU. Beside them stands the
-//! limit for a cache of any size: each name is a miss once.
+//! Each name is resolved at once and stays good. All names of the trace count, from an empty cache
+//! on. Three caches are compared: the paper's list ([`ChainedCache`]), the crawler's
+//! ([`NameCache`], CLOCK), and LRU. Beside them stands the limit for a cache of any size: each name
+//! is a miss once.
 
 use super::chained_cache::ChainedCache;
 use super::trace::Trace;
@@ -33,7 +34,12 @@ pub(super) enum Policy {
 
 impl Policy {
     /// All rules, the best first.
-    pub(super) const ALL: [Policy; 4] = [Policy::Infinite, Policy::Lru, Policy::Clock, Policy::Transposition];
+    pub(super) const ALL: [Policy; 4] = [
+        Policy::Infinite,
+        Policy::Lru,
+        Policy::Clock,
+        Policy::Transposition,
+    ];
     /// The rules whose hits depend on the size.
     pub(super) const SIZED: [Policy; 3] = [Policy::Lru, Policy::Clock, Policy::Transposition];
 
@@ -70,8 +76,17 @@ impl HitRates {
     pub(super) fn measure(trace: &Trace, sizes: &[usize], progress: &mut dyn FnMut(&str)) -> Self {
         let distinct = trace.draws.iter().collect::<HashSet<_>>().len();
         let names = trace.draws.len() as u64;
-        let mut points = vec![Point { policy: Policy::Infinite, entries: distinct, hits: names - distinct as u64 }];
-        let fingerprints: Vec<u64> = trace.names.all().iter().map(|name| fingerprint(name)).collect();
+        let mut points = vec![Point {
+            policy: Policy::Infinite,
+            entries: distinct,
+            hits: names - distinct as u64,
+        }];
+        let fingerprints: Vec<u64> = trace
+            .names
+            .all()
+            .iter()
+            .map(|name| fingerprint(name))
+            .collect();
         for policy in Policy::SIZED {
             for &entries in sizes {
                 let hits = match policy {
@@ -79,21 +94,34 @@ impl HitRates {
                     Policy::Clock => clock(trace, entries),
                     _ => transposition(trace, entries),
                 };
-                points.push(Point { policy, entries, hits });
+                points.push(Point {
+                    policy,
+                    entries,
+                    hits,
+                });
             }
-            progress(&format!("hit rates of {} at {} sizes", policy.name(), sizes.len()));
+            progress(&format!(
+                "hit rates of {} at {} sizes",
+                policy.name(),
+                sizes.len()
+            ));
         }
         HitRates { names, points }
     }
 
     /// The points of a policy, in the order in which the sizes were given.
     pub(super) fn of(&self, policy: Policy) -> impl Iterator<Item = Point> {
-        self.points.iter().copied().filter(move |point| point.policy == policy)
+        self.points
+            .iter()
+            .copied()
+            .filter(move |point| point.policy == policy)
     }
 
     /// Hits of a policy at a size in per cent.
     pub(super) fn percent(&self, policy: Policy, entries: usize) -> Option<f64> {
-        self.of(policy).find(|point| point.entries == entries).map(|point| 100.0 * self.rate(point))
+        self.of(policy)
+            .find(|point| point.entries == entries)
+            .map(|point| 100.0 * self.rate(point))
     }
 
     /// Hits per name.
@@ -146,7 +174,10 @@ fn transposition(trace: &Trace, entries: usize) -> u64 {
 
 /// What a name server says of a name: one address.
 pub(super) fn address(number: u32) -> Resolution {
-    Resolution::Addresses { addresses: vec![IpAddr::V4(Ipv4Addr::from_bits(number))], ttl_s: 300 }
+    Resolution::Addresses {
+        addresses: vec![IpAddr::V4(Ipv4Addr::from_bits(number))],
+        ttl_s: 300,
+    }
 }
 
 #[cfg(test)]
@@ -157,16 +188,24 @@ mod tests {
     use std::sync::Arc;
 
     fn trace(draws: Vec<u32>) -> Trace {
-        Trace { names: Arc::new(Names::new(40, 1)), draws }
+        Trace {
+            names: Arc::new(Names::new(40, 1)),
+            draws,
+        }
     }
 
     fn hits(trace: &Trace, policy: Policy, entries: usize) -> u64 {
-        HitRates::measure(trace, &[entries], &mut |_| ()).of(policy).next().unwrap().hits
+        HitRates::measure(trace, &[entries], &mut |_| ())
+            .of(policy)
+            .next()
+            .unwrap()
+            .hits
     }
 
     /// Names from the one to go first on; a hit moves one to the end.
     fn naive_lru(draws: &[u32], entries: usize) -> u64 {
-        let (mut list, mut hits) = (Vec::new(), 0);
+        let mut list = Vec::new();
+        let mut hits = 0;
         for draw in draws {
             if let Some(at) = list.iter().position(|known| known == draw) {
                 list.remove(at);
@@ -181,7 +220,9 @@ mod tests {
 
     /// Names with their marks, and a hand.
     fn naive_clock(draws: &[u32], entries: usize) -> u64 {
-        let (mut slots, mut hand, mut hits) = (Vec::<(u32, bool)>::new(), 0, 0);
+        let mut slots = Vec::<(u32, bool)>::new();
+        let mut hand = 0;
+        let mut hits = 0;
         for &draw in draws {
             if let Some(slot) = slots.iter_mut().find(|(known, _)| *known == draw) {
                 slot.1 = true;
@@ -202,7 +243,8 @@ mod tests {
 
     /// Names from the head on; a hit moves one up by a place.
     fn naive_transposition(draws: &[u32], entries: usize) -> u64 {
-        let (mut list, mut hits) = (Vec::new(), 0);
+        let mut list = Vec::new();
+        let mut hits = 0;
         for draw in draws {
             if let Some(at) = list.iter().position(|known| known == draw) {
                 list.swap(at, at.saturating_sub(1));

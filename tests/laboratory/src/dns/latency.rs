@@ -1,13 +1,14 @@
 //! Latency: how long the name server takes for a name, or that it never answers.
 //!
-//! Nine of ten questions take 10 to 100 ms, uniformly. One of ten takes 2.8 s in the mean, exponentially: the paper
-//! says no more than "seconds to tens of seconds". Together that is a mean of 330 ms; the paper has 331 ms. One name in
-//! 200 is never answered.
+//! Nine of ten questions take 10 to 100 ms, uniformly. One of ten takes 2.8 s in the mean,
+//! exponentially: the paper says no more than "seconds to tens of seconds". Together that is a mean
+//! of 330 ms; the paper has 331 ms. One name in 200 is never answered.
 //!
-//! Invariant: a latency depends on the seed, the name, and how often that name was asked before. So the two types of a
-//! lookup, which are asked at once, take the same time.
+//! Invariant: a latency depends on the seed, the name, and how often that name was asked before. So
+//! the two types of a lookup, which are asked at once, take the same time.
 //!
-//! Source: the cached, non-blocking resolver for crawlers (2008), its figures for `gethostbyname` on 3,000 names.
+//! Source: the cached, non-blocking resolver for crawlers (2008), its figures for `gethostbyname`
+//! on 3,000 names.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
@@ -47,7 +48,8 @@ pub(super) struct Cost {
 }
 
 impl Latency {
-    /// How long the answer takes for a name that was asked `asked` times before; none when there is never an answer.
+    /// How long the answer takes for a name that was asked `asked` times before; none when there is
+    /// never an answer.
     pub(super) fn of(self, name: u32, asked: u32) -> Option<Duration> {
         if self.random(name, NAME).random_bool(SILENT_SHARE) {
             return None;
@@ -61,19 +63,27 @@ impl Latency {
         Some(Duration::from_secs_f64(milliseconds * self.scale / 1e3))
     }
 
-    /// What a lookup costs a client that waits for each attempt as `patience` says: its time, whether there is an
-    /// answer by then, and how often the name was asked after it.
+    /// What a lookup costs a client that waits for each attempt as `patience` says: its time,
+    /// whether there is an answer by then, and how often the name was asked after it.
     pub(super) fn cost(self, name: u32, mut asked: u32, patience: Patience) -> Cost {
         let mut took = Duration::ZERO;
         for _ in 0..patience.attempts {
             let latency = self.of(name, asked);
             asked += 1;
             if let Some(latency) = latency.filter(|&latency| latency < patience.timeout) {
-                return Cost { took: took + latency, is_answered: true, asked };
+                return Cost {
+                    took: took + latency,
+                    is_answered: true,
+                    asked,
+                };
             }
             took += patience.timeout;
         }
-        Cost { took, is_answered: false, asked }
+        Cost {
+            took,
+            is_answered: false,
+            asked,
+        }
     }
 
     fn random(self, name: u32, asked: u32) -> Xoshiro256PlusPlus {
@@ -86,7 +96,10 @@ impl Latency {
 mod tests {
     use super::*;
 
-    const PAPER: Latency = Latency { seed: 5, scale: 1.0 };
+    const PAPER: Latency = Latency {
+        seed: 5,
+        scale: 1.0,
+    };
 
     #[test]
     fn latencies_are_spread_as_the_paper_has_them() {
@@ -96,10 +109,14 @@ mod tests {
         assert!((silent - SILENT_SHARE).abs() < 0.001, "{silent}");
         let mean = answered.iter().sum::<f64>() / answered.len() as f64;
         assert!((mean - 0.331).abs() < 0.01, "{mean}");
-        let fast = answered.iter().filter(|&&latency| latency <= 0.1).count() as f64 / answered.len() as f64;
+        let fast = answered.iter().filter(|&&latency| latency <= 0.1).count() as f64
+            / answered.len() as f64;
         // A few of the slow ones are fast: 1 - exp(-0.1 / 2.8).
         assert!((fast - 0.9035).abs() < 0.003, "{fast}");
-        assert!(answered.iter().any(|&latency| latency > 20.0), "tens of seconds");
+        assert!(
+            answered.iter().any(|&latency| latency > 20.0),
+            "tens of seconds"
+        );
     }
 
     #[test]
@@ -109,7 +126,12 @@ mod tests {
         assert_ne!(latency, PAPER.of(1, 1));
         assert_ne!(latency, PAPER.of(2, 0));
         assert_ne!(latency, Latency { seed: 6, ..PAPER }.of(1, 0));
-        let scaled = Latency { scale: 0.5, ..PAPER }.of(1, 0).unwrap();
+        let scaled = Latency {
+            scale: 0.5,
+            ..PAPER
+        }
+        .of(1, 0)
+        .unwrap();
         assert!((scaled.as_secs_f64() - latency.unwrap().as_secs_f64() / 2.0).abs() < 1e-6);
     }
 
@@ -117,14 +139,41 @@ mod tests {
     fn a_name_that_is_never_answered_is_not_answered_later_either() {
         let silent = (0..).find(|&name| PAPER.of(name, 0).is_none()).unwrap();
         assert!((0..100).all(|asked| PAPER.of(silent, asked).is_none()));
-        let patience = Patience { timeout: Duration::from_secs(5), attempts: 2 };
-        let given_up = Cost { took: Duration::from_secs(10), is_answered: false, asked: 2 };
+        let patience = Patience {
+            timeout: Duration::from_secs(5),
+            attempts: 2,
+        };
+        let given_up = Cost {
+            took: Duration::from_secs(10),
+            is_answered: false,
+            asked: 2,
+        };
         assert_eq!(PAPER.cost(silent, 0, patience), given_up);
-        let is_slow = |name, asked| PAPER.of(name, asked).is_some_and(|took| took > patience.timeout);
-        let slow = (0..).find(|&name| is_slow(name, 0) && !is_slow(name, 1)).unwrap();
+        let is_slow = |name, asked| {
+            PAPER
+                .of(name, asked)
+                .is_some_and(|took| took > patience.timeout)
+        };
+        let slow = (0..)
+            .find(|&name| is_slow(name, 0) && !is_slow(name, 1))
+            .unwrap();
         let took = patience.timeout + PAPER.of(slow, 1).unwrap();
-        assert_eq!(PAPER.cost(slow, 0, patience), Cost { took, is_answered: true, asked: 2 });
+        assert_eq!(
+            PAPER.cost(slow, 0, patience),
+            Cost {
+                took,
+                is_answered: true,
+                asked: 2
+            }
+        );
         let took = PAPER.of(slow, 1).unwrap();
-        assert_eq!(PAPER.cost(slow, 1, patience), Cost { took, is_answered: true, asked: 2 });
+        assert_eq!(
+            PAPER.cost(slow, 1, patience),
+            Cost {
+                took,
+                is_answered: true,
+                asked: 2
+            }
+        );
     }
 }

@@ -1,11 +1,11 @@
 //! Lookups: what it takes to find a name that is there, in each table.
 //!
-//! Each table is filled with the given number of names. Then each name is looked up equally often, in random order. The
-//! paper's tables count what they compare. Time is CPU time, the median of [`ROUNDS`] rounds. For the paper's tables it
-//! includes the counting.
+//! Each table is filled with the given number of names. Then each name is looked up equally often,
+//! in random order. The paper's tables count what they compare. Time is CPU time, the median of
+//! [`ROUNDS`] rounds. For the paper's tables it includes the counting.
 //!
-//! Sources: Yin, Yin and Huang 2008 ([`SkipCheck`]); the cached, non-blocking resolver for crawlers (2008)
-//! ([`ChainedCache`], with its 21,911 buckets whatever the names).
+//! Sources: Yin, Yin and Huang 2008 ([`SkipCheck`]); the cached, non-blocking resolver for crawlers
+//! (2008) ([`ChainedCache`], with its 21,911 buckets whatever the names).
 
 use super::chained_cache::{ChainedCache, NODES};
 use super::cpu;
@@ -59,7 +59,8 @@ pub(super) struct Lookup {
     pub(super) names: usize,
     /// Slots or buckets that have a name, where that number says something.
     pub(super) slots: Option<usize>,
-    /// Names compared in the mean. The crawler's cache hashes, and compares only the name that it finds.
+    /// Names compared in the mean. The crawler's cache hashes, and compares only the name that it
+    /// finds.
     pub(super) candidates: Option<f64>,
     pub(super) characters: Option<f64>,
     /// CPU time of a lookup.
@@ -93,18 +94,32 @@ pub(super) fn measure(sizes: &[usize], seed: u64, progress: &mut dyn FnMut(&str)
 fn skip_check(names: &Names, order: &[&str]) -> Lookup {
     let mut table = SkipCheck::new();
     names.all().iter().for_each(|name| table.insert(name));
-    let (slots, bytes) = (Some(table.slots_taken()), table.bytes());
-    counted(Kind::SkipCheck, slots, bytes, order, |name| table.find(name).1)
+    let slots = Some(table.slots_taken());
+    let bytes = table.bytes();
+    counted(Kind::SkipCheck, slots, bytes, order, |name| {
+        table.find(name).1
+    })
 }
 
 fn chained(names: &Names, order: &[&str]) -> Lookup {
     let mut table = ChainedCache::new(NODES.max(names.all().len()), None);
-    names.all().iter().for_each(|name| table.insert(name, Duration::ZERO));
-    counted(Kind::Chained, None, table.bytes(), order, |name| table.find(name).1)
+    names
+        .all()
+        .iter()
+        .for_each(|name| table.insert(name, Duration::ZERO));
+    counted(Kind::Chained, None, table.bytes(), order, |name| {
+        table.find(name).1
+    })
 }
 
 /// A table that counts what it compares.
-fn counted(kind: Kind, slots: Option<usize>, bytes: usize, order: &[&str], find: impl Fn(&str) -> Work) -> Lookup {
+fn counted(
+    kind: Kind,
+    slots: Option<usize>,
+    bytes: usize,
+    order: &[&str],
+    find: impl Fn(&str) -> Work,
+) -> Lookup {
     let mut work = Work::default();
     order.iter().for_each(|name| work += find(name));
     let each = |all: u64| all as f64 / order.len() as f64;
@@ -165,14 +180,23 @@ mod tests {
         let measured = measure(&[50, 500], 1, &mut |_| ());
         assert_eq!(measured.len(), 2 * Kind::ALL.len());
         let candidates = |kind, names| {
-            let found = measured.iter().find(|lookup| (lookup.kind, lookup.names) == (kind, names)).unwrap();
+            let found = measured
+                .iter()
+                .find(|lookup| (lookup.kind, lookup.names) == (kind, names))
+                .unwrap();
             found.candidates.unwrap()
         };
         assert!(candidates(Kind::SkipCheck, 500) > 3.0 * candidates(Kind::SkipCheck, 50));
         assert!(candidates(Kind::Chained, 500) < 1.2);
         for lookup in &measured {
-            assert!(lookup.nanoseconds > 0.0 && lookup.bytes_per_name > 20.0, "{lookup:?}");
-            assert!(lookup.characters.is_none_or(|characters| characters > 5.0), "{lookup:?}");
+            assert!(
+                lookup.nanoseconds > 0.0 && lookup.bytes_per_name > 20.0,
+                "{lookup:?}"
+            );
+            assert!(
+                lookup.characters.is_none_or(|characters| characters > 5.0),
+                "{lookup:?}"
+            );
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Names: host names that look like those of a web.
 //!
-//! Three of five begin with `www.`, as most did in 2008. Then comes a label of one to five syllables of two or three
-//! letters, now and then with a number. Then comes one of a few ends, half of them `.com`. One of the tables goes by
-//! first characters and lengths, which are as uneven as that makes them.
+//! Three of five begin with `www.`, as most did in 2008. Then comes a label of one to five
+//! syllables of two or three letters, now and then with a number. Then comes one of a few ends,
+//! half of them `.com`. One of the tables goes by first characters and lengths, which are as uneven
+//! as that makes them.
 //!
-//! Invariants: names are distinct; a seed gives the same names, and a longer list begins with the shorter one.
+//! Invariants: names are distinct; a seed gives the same names, and a longer list begins with the
+//! shorter one.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
@@ -19,8 +21,9 @@ const SYLLABLES_MAX: u32 = 5;
 const CONSONANTS: &[u8] = b"bcdfghjklmnprstvwz";
 const VOWELS: &[u8] = b"aeiou";
 /// Ends of names; half of the list is `.com`.
-const ENDS: [&str; 12] =
-    [".com", ".com", ".com", ".com", ".com", ".com", ".net", ".org", ".cn", ".de", ".co.uk", ".edu"];
+const ENDS: [&str; 12] = [
+    ".com", ".com", ".com", ".com", ".com", ".com", ".net", ".org", ".cn", ".de", ".co.uk", ".edu",
+];
 
 /// Host names by number.
 #[derive(Debug)]
@@ -33,7 +36,10 @@ impl Names {
     /// The first `count` names of a seed.
     pub(super) fn new(count: usize, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut names = Names { names: Vec::with_capacity(count), numbers: HashMap::with_capacity(count) };
+        let mut names = Names {
+            names: Vec::with_capacity(count),
+            numbers: HashMap::with_capacity(count),
+        };
         while names.names.len() < count {
             let name = name(&mut random);
             let number = names.names.len() as u32;
@@ -92,7 +98,10 @@ mod tests {
         let names = Names::new(20_000, 7);
         assert_eq!(names.all().iter().collect::<HashSet<_>>().len(), 20_000);
         for (number, name) in names.all().iter().enumerate() {
-            assert_eq!((names.number(name), names.get(number as u32)), (Some(number as u32), name.as_str()));
+            assert_eq!(
+                (names.number(name), names.get(number as u32)),
+                (Some(number as u32), name.as_str())
+            );
         }
         for name in &names.all()[..500] {
             let url = format!("http://{name}/");

@@ -36,24 +36,75 @@ pub(super) struct Row {
 }
 
 impl Row {
-    const BEST: Row = Row { sockets: Sockets::Event, caches_names: true, workers: 30, has_private_queues: true };
-    const BLOCKING: Row = Row { sockets: Sockets::Blocking, caches_names: false, ..Row::BEST };
+    const BEST: Row = Row {
+        sockets: Sockets::Event,
+        caches_names: true,
+        workers: 30,
+        has_private_queues: true,
+    };
+    const BLOCKING: Row = Row {
+        sockets: Sockets::Blocking,
+        caches_names: false,
+        ..Row::BEST
+    };
 
     /// All rows, in the order of the paper's table, with its pages a second.
     pub(super) const ALL: [(Row, f64); 7] = [
         (Row::BEST, 26.0),
-        (Row { has_private_queues: false, ..Row::BEST }, 5.0),
-        (Row { workers: 20, ..Row::BEST }, 13.0),
-        (Row { caches_names: false, ..Row::BEST }, 16.0),
-        (Row { sockets: Sockets::Select, ..Row::BEST }, 14.0),
+        (
+            Row {
+                has_private_queues: false,
+                ..Row::BEST
+            },
+            5.0,
+        ),
+        (
+            Row {
+                workers: 20,
+                ..Row::BEST
+            },
+            13.0,
+        ),
+        (
+            Row {
+                caches_names: false,
+                ..Row::BEST
+            },
+            16.0,
+        ),
+        (
+            Row {
+                sockets: Sockets::Select,
+                ..Row::BEST
+            },
+            14.0,
+        ),
         (Row::BLOCKING, 6.0),
-        (Row { has_private_queues: false, ..Row::BLOCKING }, 3.0),
+        (
+            Row {
+                has_private_queues: false,
+                ..Row::BLOCKING
+            },
+            3.0,
+        ),
     ];
 
     /// Its name in figure and claims.
     pub(super) fn name(self) -> String {
-        let queues = if self.has_private_queues { "private" } else { "shared" };
-        let cache = if self.caches_names { "cache" } else { "no cache" };
-        format!("{}, {cache}, {} workers, {queues}", self.sockets.name(), self.workers)
+        let queues = if self.has_private_queues {
+            "private"
+        } else {
+            "shared"
+        };
+        let cache = if self.caches_names {
+            "cache"
+        } else {
+            "no cache"
+        };
+        format!(
+            "{}, {cache}, {} workers, {queues}",
+            self.sockets.name(),
+            self.workers
+        )
     }
 }

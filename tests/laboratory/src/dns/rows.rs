@@ -1,13 +1,14 @@
 //! Rows: seven ways to build a crawler, on one web.
 //!
-//! In: the seven rows of the paper's table. Out: pages and bytes a second of each, as medians of several rounds, the
-//! rows taking turns.
+//! In: the seven rows of the paper's table. Out: pages and bytes a second of each, as medians of
+//! several rounds, the rows taking turns.
 //!
-//! The web is a synthetic one on loopback: [`HOSTS`] hosts of 200 pages of 30 kB in the mean, as in the paper, with 20
-//! to 80 links. A page takes [`PAGE_MS`], and a name takes [`NAME_MS`], the paper's 327 ms rounded. So waiting decides
-//! what a row can do, and not the CPU of this machine.
+//! The web is a synthetic one on loopback: [`HOSTS`] hosts of 200 pages of 30 kB in the mean, as in
+//! the paper, with 20 to 80 links. A page takes [`PAGE_MS`], and a name takes [`NAME_MS`], the
+//! paper's 327 ms rounded. So waiting decides what a row can do, and not the CPU of this machine.
 //!
-//! Source: Yin, Yin and Huang 2008, their table of results: Pentium 4 of 2.8 GHz, Windows XP, 30 minutes a row.
+//! Source: Yin, Yin and Huang 2008, their table of results: Pentium 4 of 2.8 GHz, Windows XP, 30
+//! minutes a row.
 
 use super::crawler::{self, Crawled};
 use super::row::Row;
@@ -65,19 +66,29 @@ pub(super) fn measure(
             crawled[at].push(crawler::crawl(&web, *row, duration)?);
             web.reset();
         }
-        progress(&format!("round {round} of {rounds} of {} crawlers", rows.len()));
+        progress(&format!(
+            "round {round} of {rounds} of {} crawlers",
+            rows.len()
+        ));
     }
-    Ok(rows.iter().zip(&crawled).map(|(&(row, paper), rounds)| measured(row, paper, rounds)).collect())
+    Ok(rows
+        .iter()
+        .zip(&crawled)
+        .map(|(&(row, paper), rounds)| measured(row, paper, rounds))
+        .collect())
 }
 
 fn measured(row: Row, paper_pages_per_s: f64, rounds: &[Crawled]) -> Measured {
     let rates = |of: fn(&Crawled) -> u64| {
-        let mut rates: Vec<f64> =
-            rounds.iter().map(|crawled| of(crawled) as f64 / crawled.elapsed.as_secs_f64()).collect();
+        let mut rates: Vec<f64> = rounds
+            .iter()
+            .map(|crawled| of(crawled) as f64 / crawled.elapsed.as_secs_f64())
+            .collect();
         rates.sort_by(f64::total_cmp);
         rates
     };
-    let (pages, bytes) = (rates(|crawled| crawled.pages), rates(|crawled| crawled.bytes));
+    let pages = rates(|crawled| crawled.pages);
+    let bytes = rates(|crawled| crawled.bytes);
     let middle = rounds.len() / 2;
     Measured {
         row,
@@ -97,10 +108,18 @@ mod tests {
     fn the_best_row_and_the_worst_crawl_a_web() {
         let rows = [Row::ALL[0], Row::ALL[6]];
         let measured = measure(&rows, 1, Duration::from_millis(1_600), &mut |_| ()).unwrap();
-        let [best, worst] = &measured[..] else { panic!("two rows") };
+        let [best, worst] = &measured[..] else {
+            panic!("two rows")
+        };
         assert!(best.pages_per_s > 1.5 * worst.pages_per_s, "{measured:?}");
-        assert!(worst.pages_per_s > 0.0 && worst.kilobytes_per_s > 5.0 * worst.pages_per_s, "{measured:?}");
-        assert!(worst.lookups as f64 >= worst.pages_per_s * 1.6, "one for each page");
+        assert!(
+            worst.pages_per_s > 0.0 && worst.kilobytes_per_s > 5.0 * worst.pages_per_s,
+            "{measured:?}"
+        );
+        assert!(
+            worst.lookups as f64 >= worst.pages_per_s * 1.6,
+            "one for each page"
+        );
         assert!(Row::ALL[0].0.name() != Row::ALL[1].0.name());
     }
 }

@@ -1,8 +1,9 @@
-//! Simulation: resolving with few lookups at once, in simulated time, because in real time it would take days.
+//! Simulation: resolving with few lookups at once, in simulated time, because in real time it would
+//! take days.
 //!
-//! A program takes one name after the other, as soon as one of its lookups has ended. A name in the cache costs
-//! nothing. Any other name is looked up, even while a lookup for it is under way. A name without an answer costs all
-//! attempts of the crawler's resolver, and is not remembered.
+//! A program takes one name after the other, as soon as one of its lookups has ended. A name in the
+//! cache costs nothing. Any other name is looked up, even while a lookup for it is under way. A
+//! name without an answer costs all attempts of the crawler's resolver, and is not remembered.
 //!
 //! Source: the cached, non-blocking resolver for crawlers (2008).
 
@@ -14,7 +15,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// Resolves a trace with at most `window` lookups at once, each of which waits for an answer as `patience` says.
+/// Resolves a trace with at most `window` lookups at once, each of which waits for an answer as
+/// `patience` says.
 pub(super) fn simulate(
     way: Way,
     trace: &Trace,
@@ -26,7 +28,9 @@ pub(super) fn simulate(
     let mut asked = vec![0; trace.names.all().len()];
     // End, name, and whether there is an answer.
     let mut under_way: BinaryHeap<Reverse<(Duration, u32, bool)>> = BinaryHeap::new();
-    let (mut now, mut queries, mut sum) = (Duration::ZERO, 0, Duration::ZERO);
+    let mut now = Duration::ZERO;
+    let mut queries = 0;
+    let mut sum = Duration::ZERO;
     for &draw in &trace.draws {
         if under_way.len() == window
             && let Some(Reverse((end, name, is_answered))) = under_way.pop()
@@ -36,11 +40,18 @@ pub(super) fn simulate(
                 cache.insert(trace.name(name), now);
             }
         }
-        if cache.as_mut().is_some_and(|cache| cache.get(trace.name(draw), now)) {
+        if cache
+            .as_mut()
+            .is_some_and(|cache| cache.get(trace.name(draw), now))
+        {
             continue;
         }
         let times = &mut asked[draw as usize];
-        let Cost { took, is_answered, asked } = latency.cost(draw, *times, patience);
+        let Cost {
+            took,
+            is_answered,
+            asked,
+        } = latency.cost(draw, *times, patience);
         *times = asked;
         queries += 1;
         sum += took;
@@ -51,7 +62,11 @@ pub(super) fn simulate(
         clock: Clock::Simulated,
         names: trace.draws.len() as u64,
         queries,
-        elapsed: under_way.iter().map(|Reverse((end, ..))| *end).max().unwrap_or(now),
+        elapsed: under_way
+            .iter()
+            .map(|Reverse((end, ..))| *end)
+            .max()
+            .unwrap_or(now),
         latency: sum,
         latency_modelled: sum,
         window,
@@ -64,8 +79,14 @@ pub(super) fn simulate(
 mod tests {
     use super::*;
 
-    const LATENCY: Latency = Latency { seed: 9, scale: 1.0 };
-    const PATIENCE: Patience = Patience { timeout: Duration::from_secs(5), attempts: 2 };
+    const LATENCY: Latency = Latency {
+        seed: 9,
+        scale: 1.0,
+    };
+    const PATIENCE: Patience = Patience {
+        timeout: Duration::from_secs(5),
+        attempts: 2,
+    };
 
     fn trace() -> Trace {
         Trace::new(4_000, 600, 0.9, 4)
@@ -90,14 +111,24 @@ mod tests {
         let serial = simulate(Way::Serial, &trace(), LATENCY, PATIENCE, 1, None);
         let few = simulate(Way::Few, &trace(), LATENCY, PATIENCE, 2, None);
         assert_eq!((few.queries, few.latency), (serial.queries, serial.latency));
-        assert!(few.elapsed >= serial.elapsed / 2 && few.elapsed < serial.elapsed / 2 + 2 * PATIENCE.timeout);
+        assert!(
+            few.elapsed >= serial.elapsed / 2
+                && few.elapsed < serial.elapsed / 2 + 2 * PATIENCE.timeout
+        );
     }
 
     #[test]
     fn a_cache_that_holds_all_leaves_a_lookup_a_name_and_those_without_an_answer() {
         let trace = trace();
         let cache = || Some(ChainedCache::new(600, None));
-        let arm = simulate(Way::SerialCachedUnrefreshed, &trace, LATENCY, PATIENCE, 1, cache());
+        let arm = simulate(
+            Way::SerialCachedUnrefreshed,
+            &trace,
+            LATENCY,
+            PATIENCE,
+            1,
+            cache(),
+        );
         let mut asked = vec![0; 600];
         let mut is_known = vec![false; 600];
         let mut lookups = 0;

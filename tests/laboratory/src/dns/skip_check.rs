@@ -1,8 +1,9 @@
 //! Skip-check table: names by their first character and length.
 //!
-//! Each slot has a list of pointers into a pool of names of fixed length. A search begins at the first pointer and
-//! leaves a candidate at the first character that differs. The paper moves names that are used more to the front once
-//! in a while. Here every name is looked up equally often, so that order does not matter.
+//! Each slot has a list of pointers into a pool of names of fixed length. A search begins at the
+//! first pointer and leaves a candidate at the first character that differs. The paper moves names
+//! that are used more to the front once in a while. Here every name is looked up equally often, so
+//! that order does not matter.
 //!
 //! Source: Yin, Yin and Huang 2008, the crawler's hash of domains.
 
@@ -23,12 +24,18 @@ pub(super) struct SkipCheck {
 impl SkipCheck {
     /// An empty table.
     pub(super) fn new() -> Self {
-        SkipCheck { slots: vec![Vec::new(); FIRSTS * (NAME_BYTES + 1)], pool: Vec::new() }
+        SkipCheck {
+            slots: vec![Vec::new(); FIRSTS * (NAME_BYTES + 1)],
+            pool: Vec::new(),
+        }
     }
 
-    /// Puts a name at the end of pool and slot. A name that is longer than the pool is wide is left out.
+    /// Puts a name at the end of pool and slot. A name that is longer than the pool is wide is left
+    /// out.
     pub(super) fn insert(&mut self, name: &str) {
-        let (Some(slot), Some(_)) = (slot(name), name.len().checked_sub(1)) else { return };
+        let (Some(slot), Some(_)) = (slot(name), name.len().checked_sub(1)) else {
+            return;
+        };
         let mut entry = [0; NAME_BYTES];
         entry[..name.len()].copy_from_slice(name.as_bytes());
         self.slots[slot].push(self.pool.len() as u32);
@@ -41,7 +48,10 @@ impl SkipCheck {
         let candidates = slot(name).map_or(&[][..], |slot| &self.slots[slot]);
         for &candidate in candidates {
             // All names of a slot have this length.
-            if work.compare(&self.pool[candidate as usize][..name.len()], name.as_bytes()) {
+            if work.compare(
+                &self.pool[candidate as usize][..name.len()],
+                name.as_bytes(),
+            ) {
                 return (Some(candidate), work);
             }
         }
@@ -90,8 +100,26 @@ mod tests {
         for name in ["abc", "abd", "bbd", "abcd"] {
             table.insert(name);
         }
-        assert_eq!(table.find("abd"), (Some(1), Work { candidates: 2, characters: 6 }));
-        assert_eq!(table.find("bbd"), (Some(2), Work { candidates: 1, characters: 3 }));
+        assert_eq!(
+            table.find("abd"),
+            (
+                Some(1),
+                Work {
+                    candidates: 2,
+                    characters: 6
+                }
+            )
+        );
+        assert_eq!(
+            table.find("bbd"),
+            (
+                Some(2),
+                Work {
+                    candidates: 1,
+                    characters: 3
+                }
+            )
+        );
         assert_eq!(table.slots_taken(), 3);
     }
 }

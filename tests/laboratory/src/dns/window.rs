@@ -1,12 +1,13 @@
 //! Window: resolving with many lookups at once, in real time, by the crawler's own parts.
 //!
-//! Without a cache every name of the trace is a lookup by [`Queries`]. With a cache, batches of URLs, one for each
-//! name, go through the resolver's core as they would in its process, and `Queries` do its lookups. Only the broker is
-//! missing. Both ways resolve on one thread; the name server has another.
+//! Without a cache every name of the trace is a lookup by [`Queries`]. With a cache, batches of
+//! URLs, one for each name, go through the resolver's core as they would in its process, and
+//! `Queries` do its lookups. Only the broker is missing. Both ways resolve on one thread; the name
+//! server has another.
 //!
-//! Lookups of one name that are under way at once share an answer in the DNS library. So without a cache most lookups
-//! of a popular name come while it is slow, and take longer in the mean than the model says of one lookup. The
-//! resolver's core never asks twice at once.
+//! Lookups of one name that are under way at once share an answer in the DNS library. So without a
+//! cache most lookups of a popular name come while it is slow, and take longer in the mean than the
+//! model says of one lookup. The resolver's core never asks twice at once.
 //!
 //! Invariant: a lookup begins as soon as the window has room and a name is wanted.
 
@@ -55,7 +56,10 @@ pub(super) fn pipeline(scale: f64) -> anyhow::Result<Pipeline> {
 /// How long the crawler's queries wait for an answer.
 pub(super) fn patience(pipeline: &Pipeline) -> Patience {
     let resolver = &pipeline.stages.resolver;
-    Patience { timeout: resolver.timeout, attempts: u32::try_from(resolver.attempts).unwrap_or(u32::MAX) }
+    Patience {
+        timeout: resolver.timeout,
+        attempts: u32::try_from(resolver.attempts).unwrap_or(u32::MAX),
+    }
 }
 
 /// Resolves a trace by the crawler's parts, with its cache or without.
@@ -66,25 +70,41 @@ pub(super) fn resolve(
     pipeline: &Pipeline,
     progress: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Arm> {
-    let server = NameServer::start(trace.names.clone(), latency, pipeline.stages.resolver.timeout)?;
-    let settings = query::Settings { nameservers: vec![server.address().into()], ..query::Settings::from(pipeline) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let server = NameServer::start(
+        trace.names.clone(),
+        latency,
+        pipeline.stages.resolver.timeout,
+    )?;
+    let settings = query::Settings {
+        nameservers: vec![server.address().into()],
+        ..query::Settings::from(pipeline)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
-        let resolving = std::thread::Builder::new().name("resolving".to_owned()).spawn_scoped(scope, move || {
-            runtime.block_on(async {
-                let queries = Queries::new(&settings)?;
-                let lookups = Lookups::new(queries, trace, latency, patience(pipeline), tell);
-                match way {
-                    Way::WindowCached => cached(lookups, Resolver::new(Settings::from(pipeline))).await,
-                    _ => uncached(lookups).await,
-                }
-            })
-        })?;
+        let resolving = std::thread::Builder::new()
+            .name("resolving".to_owned())
+            .spawn_scoped(scope, move || {
+                runtime.block_on(async {
+                    let queries = Queries::new(&settings)?;
+                    let lookups = Lookups::new(queries, trace, latency, patience(pipeline), tell);
+                    match way {
+                        Way::WindowCached => {
+                            cached(lookups, Resolver::new(Settings::from(pipeline))).await
+                        }
+                        _ => uncached(lookups).await,
+                    }
+                })
+            })?;
         for line in told {
             progress(&format!("{}: {line}", way.name()));
         }
-        let arm = resolving.join().ok().context("the resolving thread panicked")?;
+        let arm = resolving
+            .join()
+            .ok()
+            .context("the resolving thread panicked")?;
         arm.map(|arm| Arm { way, ..arm })
     })
 }
@@ -112,7 +132,13 @@ struct Lookups<'a> {
 }
 
 impl<'a> Lookups<'a> {
-    fn new(queries: Queries, trace: &'a Trace, model: Latency, patience: Patience, tell: mpsc::Sender<String>) -> Self {
+    fn new(
+        queries: Queries,
+        trace: &'a Trace,
+        model: Latency,
+        patience: Patience,
+        tell: mpsc::Sender<String>,
+    ) -> Self {
         Lookups {
             queries,
             trace,
@@ -162,8 +188,10 @@ impl<'a> Lookups<'a> {
         if resolved as usize * LINES >= (self.told + 1) * all {
             self.told += 1;
             // Nobody may listen.
-            let _ =
-                self.tell.send(format!("{resolved} of {all} names after {:.0} s", self.begun.elapsed().as_secs_f64()));
+            let _ = self.tell.send(format!(
+                "{resolved} of {all} names after {:.0} s",
+                self.begun.elapsed().as_secs_f64()
+            ));
         }
     }
 
@@ -204,16 +232,25 @@ async fn cached(mut lookups: Lookups<'_>, mut core: Resolver) -> anyhow::Result<
     let mut pending = Pending::default();
     loop {
         let mut out = Output::default();
-        let batch = if pending.all < PENDING_MAX { batches.next() } else { None };
+        let batch = if pending.all < PENDING_MAX {
+            batches.next()
+        } else {
+            None
+        };
         let event = match batch {
             Some((draws, number)) => {
                 wanted += draws.len() as u64;
-                Event::Message { ticket: Ticket(number), input: Input::New(urls(trace, draws)) }
+                Event::Message {
+                    ticket: Ticket(number),
+                    input: Input::New(urls(trace, draws)),
+                }
             }
             None if core.is_idle() => break,
             None => {
                 let begun = lookups.begun;
-                let wake_at = core.wake_at().map(|at| begun + Duration::from_micros(at.as_micros()));
+                let wake_at = core
+                    .wake_at()
+                    .map(|at| begun + Duration::from_micros(at.as_micros()));
                 tokio::select! {
                     Some(answer) = lookups.end() => Event::Answer(answer),
                     () = tokio::time::sleep_until(wake_at.unwrap_or(begun).into()), if wake_at.is_some() => {
@@ -223,20 +260,29 @@ async fn cached(mut lookups: Lookups<'_>, mut core: Resolver) -> anyhow::Result<
             }
         };
         let now = Timestamp::from_micros(lookups.begun.elapsed().as_micros() as u64);
-        core.step(now, event, &mut out).context("the resolver failed")?;
+        core.step(now, event, &mut out)
+            .context("the resolver failed")?;
         for publish in &out.publishes {
-            pending.follow(&decode(&publish.payload).context("the resolver says what cannot be read")?);
+            pending.follow(
+                &decode(&publish.payload).context("the resolver says what cannot be read")?,
+            );
         }
         let resolved = wanted - pending.all;
         for effect in out.effects {
             match effect {
                 Effect::Query { name } => lookups.begin(name, resolved),
-                Effect::Keep { .. } => lookups.under_way.push(Box::pin(ready((Answer::Kept, None)))),
+                Effect::Keep { .. } => lookups
+                    .under_way
+                    .push(Box::pin(ready((Answer::Kept, None)))),
             }
         }
         lookups.tell(resolved);
     }
-    ensure!(pending.all == 0, "{} URLs were left without an answer", pending.all);
+    ensure!(
+        pending.all == 0,
+        "{} URLs were left without an answer",
+        pending.all
+    );
     Ok(lookups.into_arm())
 }
 
@@ -257,7 +303,11 @@ impl Pending {
                 self.all += 1;
             }
         }
-        for found in message.servers.iter().filter(|found| found.resolution.is_some()) {
+        for found in message
+            .servers
+            .iter()
+            .filter(|found| found.resolution.is_some())
+        {
             self.all -= self.urls.remove(&found.server).unwrap_or(0);
         }
     }
@@ -266,25 +316,39 @@ impl Pending {
 /// A batch as dedup would send it.
 fn urls(trace: &Trace, draws: &[u32]) -> NewUrls {
     let mut urls = UrlList::new();
-    draws.iter().for_each(|&draw| urls.push(&format!("http://{}/", trace.name(draw))));
+    draws
+        .iter()
+        .for_each(|&draw| urls.push(&format!("http://{}/", trace.name(draw))));
     let origin = Origin {
         page: "http://page.example/".to_owned(),
         topic: "laboratory".to_owned(),
         depth: 1,
         ..Origin::default()
     };
-    NewUrls { partition: 0, origins: vec![origin], origin_of: vec![0; draws.len()], urls, first_serial: 1 }
+    NewUrls {
+        partition: 0,
+        origins: vec![origin],
+        origin_of: vec![0; draws.len()],
+        urls,
+        first_serial: 1,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LATENCY: Latency = Latency { seed: 3, scale: 0.01 };
+    const LATENCY: Latency = Latency {
+        seed: 3,
+        scale: 0.01,
+    };
 
     #[test]
     fn lookups_of_the_shipped_resolver_wait_five_seconds_twice() {
-        let twice = Patience { timeout: Duration::from_secs(5), attempts: 2 };
+        let twice = Patience {
+            timeout: Duration::from_secs(5),
+            attempts: 2,
+        };
         assert_eq!(patience(&pipeline(1.0).unwrap()), twice);
         assert_eq!(pipeline(1.0).unwrap().stages.resolver.window, WINDOW);
     }
@@ -295,19 +359,36 @@ mod tests {
         let pipeline = pipeline(LATENCY.scale).unwrap();
         let mut lines = 0;
         let all = resolve(Way::Window, &trace, LATENCY, &pipeline, &mut |_| lines += 1).unwrap();
-        assert_eq!((all.names, all.queries, all.way), (3_000, 3_000, Way::Window));
-        let cached = resolve(Way::WindowCached, &trace, LATENCY, &pipeline, &mut |_| lines += 1).unwrap();
+        assert_eq!(
+            (all.names, all.queries, all.way),
+            (3_000, 3_000, Way::Window)
+        );
+        let cached = resolve(Way::WindowCached, &trace, LATENCY, &pipeline, &mut |_| {
+            lines += 1
+        })
+        .unwrap();
         // Each name once; those without an answer count as failures for a while.
-        let distinct = trace.draws.iter().collect::<std::collections::HashSet<_>>().len() as u64;
-        assert_eq!((cached.names, cached.queries, cached.way), (3_000, distinct, Way::WindowCached));
+        let distinct = trace
+            .draws
+            .iter()
+            .collect::<std::collections::HashSet<_>>()
+            .len() as u64;
+        assert_eq!(
+            (cached.names, cached.queries, cached.way),
+            (3_000, distinct, Way::WindowCached)
+        );
         for arm in [all, cached] {
             assert!(
-                arm.elapsed >= arm.latency_modelled / WINDOW as u32 && arm.latency >= arm.latency_modelled,
+                arm.elapsed >= arm.latency_modelled / WINDOW as u32
+                    && arm.latency >= arm.latency_modelled,
                 "{arm:?}"
             );
             let (names, elapsed) = arm.before_tail.unwrap();
             // With the cache all lookups begin at once: none has ended when the last one begins.
-            assert!(names < arm.names && elapsed <= arm.elapsed && arm.cpu.unwrap() > Duration::ZERO, "{arm:?}");
+            assert!(
+                names < arm.names && elapsed <= arm.elapsed && arm.cpu.unwrap() > Duration::ZERO,
+                "{arm:?}"
+            );
         }
         assert!(lines > 2);
     }

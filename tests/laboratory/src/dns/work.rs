@@ -10,7 +10,11 @@ pub(super) struct Work {
 impl Work {
     /// Says whether a candidate is the name; it is left at the first character that differs.
     pub(super) fn compare(&mut self, candidate: &[u8], name: &[u8]) -> bool {
-        let same = candidate.iter().zip(name).take_while(|(one, other)| one == other).count();
+        let same = candidate
+            .iter()
+            .zip(name)
+            .take_while(|(one, other)| one == other)
+            .count();
         let is_it = same == name.len() && same == candidate.len();
         self.candidates += 1;
         self.characters += same as u64 + u64::from(!is_it);
@@ -33,10 +37,28 @@ mod tests {
     fn a_comparison_ends_at_the_first_difference() {
         let mut work = Work::default();
         assert!(!work.compare(b"abcd", b"abxd"));
-        assert_eq!(work, Work { candidates: 1, characters: 3 });
+        assert_eq!(
+            work,
+            Work {
+                candidates: 1,
+                characters: 3
+            }
+        );
         assert!(work.compare(b"abcd", b"abcd"));
-        assert_eq!(work, Work { candidates: 2, characters: 7 });
+        assert_eq!(
+            work,
+            Work {
+                candidates: 2,
+                characters: 7
+            }
+        );
         assert!(!work.compare(b"ab", b"abcd"), "the end differs too");
-        assert_eq!(work, Work { candidates: 3, characters: 10 });
+        assert_eq!(
+            work,
+            Work {
+                candidates: 3,
+                characters: 10
+            }
+        );
     }
 }

@@ -7,22 +7,32 @@ use std::fmt;
 pub(super) enum Order {
     /// The one that was found first.
     Discovery,
-    /// The one with the most worth when it was found: a seed has 1, a page shares its own equally among its links.
+    /// The one with the most worth when it was found: a seed has 1, a page shares its own equally
+    /// among its links.
     Flow,
-    /// The one that the most links lead to, as far as is known (backlink count, Cho, Garcia-Molina and Page 1998).
+    /// The one that the most links lead to, as far as is known (backlink count, Cho, Garcia-Molina
+    /// and Page 1998).
     Links,
-    /// The one with the most cash: like flow, but all links of pages that were fetched count (OPIC, Abiteboul, Preda and
-    /// Cobena 2003).
+    /// The one with the most cash: like flow, but all links of pages that were fetched count (OPIC,
+    /// Abiteboul, Preda and Cobena 2003).
     Cash,
-    /// The same, but each page has a part of its own, as in PageRank: it shares 0.15 and 0.85 times its cash.
+    /// The same, but each page has a part of its own, as in PageRank: it shares 0.15 and 0.85 times
+    /// its cash.
     DampedCash,
-    /// The one with the highest PageRank in the whole web, as far as pages are known: the best that an order can do.
+    /// The one with the highest PageRank in the whole web, as far as pages are known: the best that
+    /// an order can do.
     PageRank,
 }
 
 impl Order {
-    pub(super) const ALL: [Order; 6] =
-        [Order::Discovery, Order::Flow, Order::Links, Order::Cash, Order::DampedCash, Order::PageRank];
+    pub(super) const ALL: [Order; 6] = [
+        Order::Discovery,
+        Order::Flow,
+        Order::Links,
+        Order::Cash,
+        Order::DampedCash,
+        Order::PageRank,
+    ];
 
     /// Those in which further links to a page count.
     pub(super) const LIFTED: [Order; 3] = [Order::Links, Order::Cash, Order::DampedCash];
@@ -73,14 +83,24 @@ impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Servers::All => f.write_str("all"),
-            Servers::Some { connections, rank: Rank::Best } => write!(f, "{connections} by best page"),
-            Servers::Some { connections, rank: Rank::Sum } => write!(f, "{connections} by sum"),
-            Servers::Some { connections, rank: Rank::Turn } => write!(f, "{connections} in turn"),
+            Servers::Some {
+                connections,
+                rank: Rank::Best,
+            } => write!(f, "{connections} by best page"),
+            Servers::Some {
+                connections,
+                rank: Rank::Sum,
+            } => write!(f, "{connections} by sum"),
+            Servers::Some {
+                connections,
+                rank: Rank::Turn,
+            } => write!(f, "{connections} in turn"),
         }
     }
 }
 
-/// How many pages a server takes together, in the order that they have then: what becomes known later does not change it.
+/// How many pages a server takes together, in the order that they have then: what becomes known
+/// later does not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Jobs {
     /// So many.
@@ -92,7 +112,13 @@ pub(super) enum Jobs {
 }
 
 impl Jobs {
-    pub(super) const ALL: [Jobs; 5] = [Jobs::Of(1), Jobs::Growing, Jobs::Of(10), Jobs::PartOfWaiting, Jobs::Of(50)];
+    pub(super) const ALL: [Jobs; 5] = [
+        Jobs::Of(1),
+        Jobs::Growing,
+        Jobs::Of(10),
+        Jobs::PartOfWaiting,
+        Jobs::Of(50),
+    ];
 
     /// Pages of the next job of a server where so many wait and so many were taken before.
     pub(super) fn pages(self, waiting: usize, taken: usize) -> usize {
@@ -132,6 +158,13 @@ pub(super) struct Rules {
 impl Rules {
     /// All servers, a page at a time, everything known at once.
     pub(super) fn plain(order: Order) -> Rules {
-        Rules { order, factor: 0.0, delay: 0, lifts_late: 0, servers: Servers::All, jobs: Jobs::Of(1) }
+        Rules {
+            order,
+            factor: 0.0,
+            delay: 0,
+            lifts_late: 0,
+            servers: Servers::All,
+            jobs: Jobs::Of(1),
+        }
     }
 }

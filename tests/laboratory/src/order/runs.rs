@@ -35,10 +35,25 @@ pub(super) struct Run {
 pub(super) fn all(graph: &Graph, seeds: &[usize], connections: usize) -> Vec<Run> {
     let scale = Scale::new(graph, seeds);
     let run = |rules| {
-        let Outcome { fetched, lifts, late_lifts, rounds } = crawl(graph, seeds, &scale.ranks, rules);
-        let (area, pages) = (scale.area(&fetched), fetched.len() as f64);
-        let (lifts, late_lifts) = (lifts as f64 / pages, late_lifts as f64 / pages);
-        Run { rules, area, way: scale.way(area), lifts, late_lifts, rounds, curve: scale.curve(&fetched) }
+        let Outcome {
+            fetched,
+            lifts,
+            late_lifts,
+            rounds,
+        } = crawl(graph, seeds, &scale.ranks, rules);
+        let area = scale.area(&fetched);
+        let pages = fetched.len() as f64;
+        let lifts = lifts as f64 / pages;
+        let late_lifts = late_lifts as f64 / pages;
+        Run {
+            rules,
+            area,
+            way: scale.way(area),
+            lifts,
+            late_lifts,
+            rounds,
+            curve: scale.curve(&fetched),
+        }
     };
     rules(connections).into_iter().map(run).collect()
 }
@@ -47,20 +62,46 @@ fn rules(connections: usize) -> Vec<Rules> {
     let mut rules = Vec::new();
     for delay in DELAYS {
         for order in Order::ALL {
-            let factors = if order.is_lifted() { &FACTORS[..] } else { &[0.0] };
-            rules.extend(factors.iter().map(|&factor| Rules { factor, delay, ..Rules::plain(order) }));
+            let factors = if order.is_lifted() {
+                &FACTORS[..]
+            } else {
+                &[0.0]
+            };
+            rules.extend(factors.iter().map(|&factor| Rules {
+                factor,
+                delay,
+                ..Rules::plain(order)
+            }));
         }
     }
     for order in Order::LIFTED {
-        let of = |(lifts_late, jobs)| Rules { factor: FACTOR_OF_JOBS, lifts_late, jobs, ..Rules::plain(order) };
-        let late = LIFTS_LATE.iter().flat_map(|&late| Jobs::ALL.map(|jobs| (late, jobs)));
-        rules.extend(late.map(of).filter(|of| (of.lifts_late, of.jobs) != (0, Jobs::Of(1))));
+        let of = |(lifts_late, jobs)| Rules {
+            factor: FACTOR_OF_JOBS,
+            lifts_late,
+            jobs,
+            ..Rules::plain(order)
+        };
+        let late = LIFTS_LATE
+            .iter()
+            .flat_map(|&late| Jobs::ALL.map(|jobs| (late, jobs)));
+        rules.extend(
+            late.map(of)
+                .filter(|of| (of.lifts_late, of.jobs) != (0, Jobs::Of(1))),
+        );
     }
     for rank in Rank::ALL {
         let servers = Servers::Some { connections, rank };
         for order in Order::ALL {
-            let factors = if order.is_lifted() { &FACTORS_OF_SOME[..] } else { &[0.0] };
-            rules.extend(factors.iter().map(|&factor| Rules { factor, servers, ..Rules::plain(order) }));
+            let factors = if order.is_lifted() {
+                &FACTORS_OF_SOME[..]
+            } else {
+                &[0.0]
+            };
+            rules.extend(factors.iter().map(|&factor| Rules {
+                factor,
+                servers,
+                ..Rules::plain(order)
+            }));
         }
     }
     rules
@@ -73,5 +114,11 @@ pub(super) fn of(runs: &[Run], rules: Rules) -> Option<&Run> {
 
 /// The run of an order with all servers and without a delay.
 pub(super) fn plain(runs: &[Run], order: Order, factor: f64) -> Option<&Run> {
-    of(runs, Rules { factor, ..Rules::plain(order) })
+    of(
+        runs,
+        Rules {
+            factor,
+            ..Rules::plain(order)
+        },
+    )
 }

@@ -1,15 +1,15 @@
 //! Growth: partitions split as a web grows.
 //!
-//! A partition splits when it has more URLs than the limit, and more than half of the limit beside its largest host: what
-//! would stay with one enormous host is not worth a split.
+//! A partition splits when it has more URLs than the limit, and more than half of the limit beside
+//! its largest host: what would stay with one enormous host is not worth a split.
 
 use super::web::{Host, Kind, Web};
 use anyhow::Context as _;
 use rhumb_partition::{Directory, Slice};
 use std::ops::RangeInclusive;
 
-/// The limit of a partition's URLs when instances come and go, as a part of all: a web that is spread evenly over twice as
-/// many partitions would fill them.
+/// The limit of a partition's URLs when instances come and go, as a part of all: a web that is
+/// spread evenly over twice as many partitions would fill them.
 const LIMIT: f64 = 1.0 / 128.0;
 /// How many times as large a web becomes.
 const GROWTH: f64 = 16.0;
@@ -29,13 +29,21 @@ pub(super) struct Content {
 impl Content {
     fn of(partition: u16, range: &RangeInclusive<u64>, hosts: &[Host]) -> Self {
         let from = hosts.partition_point(|host| host.hash < *range.start());
-        let within = hosts[from..].iter().take_while(|host| range.contains(&host.hash));
-        within.fold(Content { partition, ..Content::default() }, |sum, host| Content {
-            urls: sum.urls + host.urls,
-            time: sum.time + host.time,
-            largest: sum.largest.max(host.urls),
-            ..sum
-        })
+        let within = hosts[from..]
+            .iter()
+            .take_while(|host| range.contains(&host.hash));
+        within.fold(
+            Content {
+                partition,
+                ..Content::default()
+            },
+            |sum, host| Content {
+                urls: sum.urls + host.urls,
+                time: sum.time + host.time,
+                largest: sum.largest.max(host.urls),
+                ..sum
+            },
+        )
     }
 
     fn is_to_split(&self, limit: f64) -> bool {
@@ -44,7 +52,10 @@ impl Content {
 }
 
 fn contents(directory: &Directory, web: &Web) -> Vec<Content> {
-    directory.slices().map(|(Slice { partition, .. }, range)| Content::of(partition, &range, &web.hosts)).collect()
+    directory
+        .slices()
+        .map(|(Slice { partition, .. }, range)| Content::of(partition, &range, &web.hosts))
+        .collect()
 }
 
 fn split(directory: &mut Directory, web: &Web, limit: f64) -> anyhow::Result<()> {
@@ -58,7 +69,9 @@ fn split(directory: &mut Directory, web: &Web, limit: f64) -> anyhow::Result<()>
             return Ok(());
         }
         for partition in to_split {
-            directory.split(partition).with_context(|| format!("partition {partition} cannot be split"))?;
+            directory
+                .split(partition)
+                .with_context(|| format!("partition {partition} cannot be split"))?;
         }
     }
 }
@@ -92,27 +105,40 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Lets all hosts of a web grow alike, from as many URLs as the partitions of the beginning hold.
+    /// Lets all hosts of a web grow alike, from as many URLs as the partitions of the beginning
+    /// hold.
     pub(super) fn measure(web: &Web, n_partitions: u16) -> anyhow::Result<Self> {
         let mut directory = Directory::new(n_partitions);
         let mut sizes = Vec::new();
         let doublings = GROWTH.log2() as u32;
         for step in 0..=doublings * STEPS_PER_DOUBLING {
-            let urls = f64::from(n_partitions) * (f64::from(step) / f64::from(STEPS_PER_DOUBLING)).exp2();
+            let urls =
+                f64::from(n_partitions) * (f64::from(step) / f64::from(STEPS_PER_DOUBLING)).exp2();
             split(&mut directory, web, 1.0 / urls)?;
             let contents = contents(&directory, web);
             sizes.push(Size {
                 urls,
                 partitions: contents.len(),
                 global_depth: directory.global_depth(),
-                over_limit: contents.iter().filter(|content| content.urls * urls > 1.0).count(),
+                over_limit: contents
+                    .iter()
+                    .filter(|content| content.urls * urls > 1.0)
+                    .count(),
             });
         }
-        Ok(Growth { kind: web.kind, seed: web.seed, sizes })
+        Ok(Growth {
+            kind: web.kind,
+            seed: web.seed,
+            sizes,
+        })
     }
 
     /// How full partitions are on average, over all sizes.
     pub(super) fn fullness(&self) -> f64 {
-        self.sizes.iter().map(|size| size.urls / size.partitions as f64).sum::<f64>() / self.sizes.len() as f64
+        self.sizes
+            .iter()
+            .map(|size| size.urls / size.partitions as f64)
+            .sum::<f64>()
+            / self.sizes.len() as f64
     }
 }

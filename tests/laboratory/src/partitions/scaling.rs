@@ -1,4 +1,5 @@
-//! Scaling: instances join one by one and leave again, and each way of finding a partition's instance says what moves.
+//! Scaling: instances join one by one and leave again, and each way of finding a partition's
+//! instance says what moves.
 
 use super::growth::Content;
 use super::web::{Kind, Web};
@@ -23,12 +24,17 @@ impl Scheme {
     /// Who owns each partition now, with so many instances.
     fn owners(self, contents: &[Content], before: &Owners, n_instances: u16, seed: u64) -> Owners {
         let of = |owner: &dyn Fn(u16) -> u16| -> Owners {
-            contents.iter().map(|content| (content.partition, owner(content.partition))).collect()
+            contents
+                .iter()
+                .map(|content| (content.partition, owner(content.partition)))
+                .collect()
         };
         match self {
             Scheme::Modulo => of(&|partition| partition % n_instances),
             Scheme::Rendezvous => of(&|partition| {
-                let hash = |instance: &u16| rhumb_url::fingerprint(&format!("{seed} {partition} {instance}"));
+                let hash = |instance: &u16| {
+                    rhumb_url::fingerprint(&format!("{seed} {partition} {instance}"))
+                };
                 (0..n_instances).max_by_key(hash).unwrap_or(0)
             }),
             Scheme::Planner => {
@@ -93,17 +99,29 @@ pub(super) struct Scaling {
 }
 
 impl Scaling {
-    pub(super) fn measure(web: &Web, is_split: bool, scheme: Scheme, contents: &[Content], instances: u16) -> Self {
+    pub(super) fn measure(
+        web: &Web,
+        is_split: bool,
+        scheme: Scheme,
+        contents: &[Content],
+        instances: u16,
+    ) -> Self {
         let mut owners = scheme.owners(contents, &Owners::new(), 1, web.seed);
         let mut steps = Vec::new();
         let numbers: Vec<u16> = (1..=instances).chain((1..instances).rev()).collect();
         for (&from, &to) in numbers.iter().zip(&numbers[1..]) {
             let after = scheme.owners(contents, &owners, to, web.seed);
             let before = std::mem::replace(&mut owners, after);
-            let moved = || contents.iter().filter(|content| before[&content.partition] != owners[&content.partition]);
+            let moved = || {
+                contents
+                    .iter()
+                    .filter(|content| before[&content.partition] != owners[&content.partition])
+            };
             let variation = |weight: fn(&Content) -> f64| {
                 let mut sums = vec![0.0; usize::from(to)];
-                contents.iter().for_each(|content| sums[usize::from(owners[&content.partition])] += weight(content));
+                contents.iter().for_each(|content| {
+                    sums[usize::from(owners[&content.partition])] += weight(content)
+                });
                 coefficient_of_variation(&sums)
             };
             steps.push(Step {
@@ -115,7 +133,13 @@ impl Scaling {
                 cv_time: variation(|content| content.time),
             });
         }
-        Scaling { kind: web.kind, seed: web.seed, is_split, scheme, steps }
+        Scaling {
+            kind: web.kind,
+            seed: web.seed,
+            is_split,
+            scheme,
+            steps,
+        }
     }
 
     /// The steps in which an instance joins.
@@ -127,7 +151,11 @@ impl Scaling {
 /// Standard deviation by mean.
 fn coefficient_of_variation(numbers: &[f64]) -> f64 {
     let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
-    let variance = numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / numbers.len() as f64;
+    let variance = numbers
+        .iter()
+        .map(|number| (number - mean).powi(2))
+        .sum::<f64>()
+        / numbers.len() as f64;
     variance.sqrt() / mean
 }
 
@@ -137,6 +165,9 @@ mod tests {
 
     #[test]
     fn variation_is_none_where_all_are_alike_and_one_where_one_of_two_has_all() {
-        assert_eq!([&[3.0, 3.0][..], &[0.0, 2.0]].map(coefficient_of_variation), [0.0, 1.0]);
+        assert_eq!(
+            [&[3.0, 3.0][..], &[0.0, 2.0]].map(coefficient_of_variation),
+            [0.0, 1.0]
+        );
     }
 }

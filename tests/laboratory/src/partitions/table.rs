@@ -8,7 +8,14 @@ pub(super) fn scaling(scalings: &[Scaling]) -> String {
     let mut text = String::from(
         "web,seed,split,scheme,instances_before,instances_after,ideal_share,moved_partitions,moved_urls,cv_urls,cv_time\n",
     );
-    for Scaling { kind, seed, is_split, scheme, steps } in scalings {
+    for Scaling {
+        kind,
+        seed,
+        is_split,
+        scheme,
+        steps,
+    } in scalings
+    {
         for step in steps {
             text.push_str(&format!(
                 "{kind},{seed},{is_split},{scheme},{},{},{:.6},{:.6},{:.6},{:.6},{:.6}\n",
@@ -27,7 +34,8 @@ pub(super) fn scaling(scalings: &[Scaling]) -> String {
 
 /// A row for each size of each web.
 pub(super) fn growth(growths: &[Growth]) -> String {
-    let mut text = String::from("web,seed,urls_in_limits,partitions,global_depth,pointers,over_limit\n");
+    let mut text =
+        String::from("web,seed,urls_in_limits,partitions,global_depth,pointers,over_limit\n");
     for Growth { kind, seed, sizes } in growths {
         for size in sizes {
             let pointers = 1_u128 << size.global_depth;

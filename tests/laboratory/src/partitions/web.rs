@@ -63,10 +63,16 @@ impl Web {
                 Kind::Zipf => 1.0 / (number + 1) as f64,
             };
             let time = urls * (TIME_DEVIATION * normal(&mut random)).exp();
-            Host { hash: host_hash(&format!("h{number}.w{word:08x}.example")), urls, time }
+            Host {
+                hash: host_hash(&format!("h{number}.w{word:08x}.example")),
+                urls,
+                time,
+            }
         };
         let mut hosts: Vec<Host> = (0..n_hosts).map(&mut host).collect();
-        let (urls, time) = hosts.iter().fold((0.0, 0.0), |(urls, time), host| (urls + host.urls, time + host.time));
+        let (urls, time) = hosts.iter().fold((0.0, 0.0), |(urls, time), host| {
+            (urls + host.urls, time + host.time)
+        });
         for host in &mut hosts {
             host.urls /= urls;
             host.time /= time;

@@ -59,6 +59,13 @@ impl<'a> Compared<'a> {
     /// Quality of all policies then, as text.
     pub(super) fn at(&self, time: f64) -> String {
         let of = |run: &Curves| format!("{} {}", run.setup.policy, percent(run.quality_at(time)));
-        [self.capacity, self.quality, self.performance, self.breadth_first].map(of).join(", ")
+        [
+            self.capacity,
+            self.quality,
+            self.performance,
+            self.breadth_first,
+        ]
+        .map(of)
+        .join(", ")
     }
 }

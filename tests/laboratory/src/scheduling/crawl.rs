@@ -9,18 +9,20 @@
 //!                                 ask ◀── a connection is free ◀────────────────────────────────────────┘
 //! ```
 //!
-//! Opening a connection takes the server's connection time, and closing it takes as long again: the paper's `2 *
-//! ConnectionTime`. Requests follow one another without a gap and without pipelining. A page that has come waits for
-//! the crawler's one CPU behind the pages that came before it. Only when the CPU is done with it does the next request
-//! go over its connection, as in the paper's single-threaded event loop. Nothing else takes time. A server closes after
-//! as many requests as it allows; what the job has left goes back.
+//! Opening a connection takes the server's connection time, and closing it takes as long again: the
+//! paper's `2 * ConnectionTime`. Requests follow one another without a gap and without pipelining.
+//! A page that has come waits for the crawler's one CPU behind the pages that came before it. Only
+//! when the CPU is done with it does the next request go over its connection, as in the paper's
+//! single-threaded event loop. Nothing else takes time. A server closes after as many requests as
+//! it allows; what the job has left goes back.
 //!
-//! A free connection is offered to one scheduler after another until one has a job for it. Schedulers that have none
-//! lose the offer, so that each job finds a connection free. With several schedulers each has the servers of one
-//! partition.
+//! A free connection is offered to one scheduler after another until one has a job for it.
+//! Schedulers that have none lose the offer, so that each job finds a connection free. With several
+//! schedulers each has the servers of one partition.
 //!
-//! Invariants, checked: a server never has two connections; there are never more connections than allowed; each page is
-//! fetched once, after it was found; and all pages are fetched in the end, or as many as the setup says.
+//! Invariants, checked: a server never has two connections; there are never more connections than
+//! allowed; each page is fetched once, after it was found; and all pages are fetched in the end, or
+//! as many as the setup says.
 
 use super::setup::Setup;
 use super::web::Web;
@@ -48,11 +50,16 @@ impl Fetched {
     }
 }
 
-/// Crawls a web, all of it or as many pages as the setup says. Gives the pages in the order in which they came.
+/// Crawls a web, all of it or as many pages as the setup says. Gives the pages in the order in
+/// which they came.
 ///
 /// # Errors
 /// When the scheduler breaks a promise, or leaves pages unfetched.
-pub(super) fn crawl(web: &Web, qualities: &[Quality], setup: Setup) -> anyhow::Result<Vec<Fetched>> {
+pub(super) fn crawl(
+    web: &Web,
+    qualities: &[Quality],
+    setup: Setup,
+) -> anyhow::Result<Vec<Fetched>> {
     let mut crawl = Crawl::new(web, qualities, setup)?;
     crawl.discover(None, &setup.seeds.pages(web))?;
     crawl.offer()?;
@@ -64,7 +71,11 @@ pub(super) fn crawl(web: &Web, qualities: &[Quality], setup: Setup) -> anyhow::R
         crawl.offer()?;
     }
     let wanted = web.pages.len().min(setup.pages_max);
-    ensure!(crawl.fetched.len() == wanted, "{} of {wanted} pages fetched", crawl.fetched.len());
+    ensure!(
+        crawl.fetched.len() == wanted,
+        "{} of {wanted} pages fetched",
+        crawl.fetched.len()
+    );
     Ok(crawl.fetched)
 }
 
@@ -99,7 +110,8 @@ struct Crawl<'a> {
     turn: usize,
     /// Places for connections.
     connections: Vec<Option<Connection>>,
-    /// The time of the next event at each place: by time, then in the order in which the events were made.
+    /// The time of the next event at each place: by time, then in the order in which the events
+    /// were made.
     events: BinaryHeap<Reverse<(Timestamp, u64, usize)>>,
     events_made: u64,
     /// The time when the CPU is done with all that has come.
@@ -117,8 +129,12 @@ struct Crawl<'a> {
 
 impl<'a> Crawl<'a> {
     fn new(web: &'a Web, qualities: &'a [Quality], setup: Setup) -> anyhow::Result<Self> {
-        let settings = Settings { policy: setup.policy.configured(), ..settings(setup.schedulers) };
-        let schedulers = (0..setup.schedulers).map(|number| Instance::open(number, settings.clone()));
+        let settings = Settings {
+            policy: setup.policy.configured(),
+            ..settings(setup.schedulers)
+        };
+        let schedulers =
+            (0..setup.schedulers).map(|number| Instance::open(number, settings.clone()));
         Ok(Crawl {
             web,
             qualities,
@@ -146,7 +162,10 @@ impl<'a> Crawl<'a> {
         for &page in pages {
             if !std::mem::replace(&mut self.found[page], true) {
                 self.depths[page] = depth;
-                let worth = self.setup.policy.worth(self.qualities[page], self.pages_found, depth);
+                let worth = self
+                    .setup
+                    .policy
+                    .worth(self.qualities[page], self.pages_found, depth);
                 self.pages_found += 1;
                 let partition = Web::partition(self.web.pages[page].server, self.setup.schedulers);
                 batches.entry(partition).or_default().push((page, worth));
@@ -187,14 +206,34 @@ impl<'a> Crawl<'a> {
     }
 
     fn open(&mut self, place: usize, job: Job) -> anyhow::Result<()> {
-        let first = job.requests.first().and_then(|request| Web::page(&request.url)).context("a job without a page")?;
+        let first = job
+            .requests
+            .first()
+            .and_then(|request| Web::page(&request.url))
+            .context("a job without a page")?;
         let server = self.web.pages[first].server;
-        ensure!(!std::mem::replace(&mut self.connected[server], true), "a second connection to {}", job.server);
-        let limit = if self.setup.keep_alive { self.web.servers[server].requests as usize } else { 1 };
+        ensure!(
+            !std::mem::replace(&mut self.connected[server], true),
+            "a second connection to {}",
+            job.server
+        );
+        let limit = if self.setup.keep_alive {
+            self.web.servers[server].requests as usize
+        } else {
+            1
+        };
         let opened = self.web.servers[server].connect_us;
-        self.connections[place] =
-            Some(Connection { job, server, limit, results: Vec::new(), waits_for: WaitsFor::Page });
-        self.happens(self.now + us(opened + self.web.pages[first].response_us), place);
+        self.connections[place] = Some(Connection {
+            job,
+            server,
+            limit,
+            results: Vec::new(),
+            waits_for: WaitsFor::Page,
+        });
+        self.happens(
+            self.now + us(opened + self.web.pages[first].response_us),
+            place,
+        );
         Ok(())
     }
 
@@ -206,7 +245,9 @@ impl<'a> Crawl<'a> {
 
     /// What a connection waited for has come.
     fn advance(&mut self, place: usize) -> anyhow::Result<()> {
-        let mut connection = self.connections[place].take().context("an event without a connection")?;
+        let mut connection = self.connections[place]
+            .take()
+            .context("an event without a connection")?;
         match connection.waits_for {
             WaitsFor::Page => {
                 connection.waits_for = WaitsFor::Cpu;
@@ -228,14 +269,25 @@ impl<'a> Crawl<'a> {
         let request = &connection.job.requests[connection.results.len()];
         let page = Web::page(&request.url).context("a URL that is not a page's")?;
         ensure!(self.found[page], "{} was not found yet", request.url);
-        ensure!(!std::mem::replace(&mut self.is_fetched[page], true), "{} came twice", request.url);
+        ensure!(
+            !std::mem::replace(&mut self.is_fetched[page], true),
+            "{} came twice",
+            request.url
+        );
         self.fetched.push(Fetched { at: self.now, page });
-        connection.results.push(RequestResult { slot: request.slot, end: response(self.web.pages[page].response_us) });
+        connection.results.push(RequestResult {
+            slot: request.slot,
+            end: response(self.web.pages[page].response_us),
+        });
         let web = self.web;
         self.discover(Some(page), &web.pages[page].links)?;
 
         let served = connection.results.len();
-        let next = connection.job.requests.get(served).filter(|_| served < connection.limit);
+        let next = connection
+            .job
+            .requests
+            .get(served)
+            .filter(|_| served < connection.limit);
         match next {
             Some(request) => {
                 let page = Web::page(&request.url).context("a URL that is not a page's")?;
@@ -244,7 +296,10 @@ impl<'a> Crawl<'a> {
             }
             None => {
                 connection.waits_for = WaitsFor::Close;
-                self.happens(self.now + us(web.servers[connection.server].connect_us), place);
+                self.happens(
+                    self.now + us(web.servers[connection.server].connect_us),
+                    place,
+                );
             }
         }
         self.connections[place] = Some(connection);
@@ -253,10 +308,19 @@ impl<'a> Crawl<'a> {
 
     /// The last report of a job. What the job has left is untried.
     fn report(&mut self, connection: Connection) -> anyhow::Result<()> {
-        let Connection { job, server, limit, mut results, .. } = connection;
+        let Connection {
+            job,
+            server,
+            limit,
+            mut results,
+            ..
+        } = connection;
         let served = results.len();
         for request in &job.requests[served..] {
-            results.push(RequestResult { slot: request.slot, end: RequestEnd::Untried });
+            results.push(RequestResult {
+                slot: request.slot,
+                end: RequestEnd::Untried,
+            });
         }
         let report = Report {
             job: job.id,
@@ -268,13 +332,15 @@ impl<'a> Crawl<'a> {
             results,
             connect_us: Some(micros(self.web.servers[server].connect_us)),
             requests: u32::try_from(served).unwrap_or(u32::MAX),
-            // The report says nothing of an overlap, so the paper's holds, by which the web here answers.
+            // The report says nothing of an overlap, so the paper's holds, by which the web here
+            // answers.
             busy_us: 0,
             elapsed_us: 0,
             closed_by_server: served == limit,
             robots: None,
         };
-        let jobs = self.schedulers[usize::from(job.partition)].step(self.now, Input::Report(report))?;
+        let jobs =
+            self.schedulers[usize::from(job.partition)].step(self.now, Input::Report(report))?;
         ensure!(jobs.is_empty(), "a job that nobody asked for");
         Ok(())
     }

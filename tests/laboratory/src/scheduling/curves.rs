@@ -7,8 +7,8 @@ use super::web::Shape;
 use rhumb_wire::message::Quality;
 use std::rc::Rc;
 
-/// Throughput is measured over the first pages, this share of all. The last pages are those of a few servers with one
-/// connection each, and tell about these servers alone.
+/// Throughput is measured over the first pages, this share of all. The last pages are those of a
+/// few servers with one connection each, and tell about these servers alone.
 const SHARE_IN_THROUGHPUT: f64 = 0.8;
 
 /// A crawl, as one kind of quality sees it.
@@ -21,7 +21,8 @@ pub(super) struct Curves {
     pub(super) fetched: Rc<[Fetched]>,
     /// Share of all fetched quality that the first pages have: the first none, one, two, …
     quality: Rc<[f64]>,
-    /// The seconds that count as the whole time: those of breadth-first, where nothing else is said.
+    /// The seconds that count as the whole time: those of breadth-first, where nothing else is
+    /// said.
     whole: f64,
 }
 
@@ -40,14 +41,24 @@ impl Curves {
             quality.push(sum);
         }
         quality.iter_mut().for_each(|quality| *quality /= sum);
-        let mut curves = Curves { shape, setup, model, fetched, quality: quality.into(), whole: 0.0 };
+        let mut curves = Curves {
+            shape,
+            setup,
+            model,
+            fetched,
+            quality: quality.into(),
+            whole: 0.0,
+        };
         curves.whole = whole.unwrap_or_else(|| curves.seconds());
         curves
     }
 
     /// The same crawl, with other seconds as the whole time.
     pub(super) fn with_whole(&self, whole: f64) -> Self {
-        Curves { whole, ..self.clone() }
+        Curves {
+            whole,
+            ..self.clone()
+        }
     }
 
     /// The time when the last page came, in seconds.
@@ -58,7 +69,10 @@ impl Curves {
     /// The time when a share of the pages had come, in seconds.
     pub(super) fn seconds_for(&self, share: f64) -> f64 {
         let pages = (share * self.fetched.len() as f64).ceil() as usize;
-        pages.checked_sub(1).and_then(|last| self.fetched.get(last)).map_or(0.0, Fetched::seconds)
+        pages
+            .checked_sub(1)
+            .and_then(|last| self.fetched.get(last))
+            .map_or(0.0, Fetched::seconds)
     }
 
     /// Share of all pages after a share of the whole time.
@@ -83,7 +97,8 @@ impl Curves {
     }
 
     fn fetched_at(&self, time: f64) -> usize {
-        self.fetched.partition_point(|fetched| fetched.seconds() <= time * self.whole)
+        self.fetched
+            .partition_point(|fetched| fetched.seconds() <= time * self.whole)
     }
 }
 
@@ -103,10 +118,22 @@ mod tests {
             [0.0, 0.124, 0.125, 0.3, 0.5, 1.0].map(|time| curves.pages_at(time)),
             [0.0, 0.0, 0.25, 0.5, 1.0, 1.0]
         );
-        assert_eq!([0.125, 0.25, 0.5].map(|time| curves.quality_at(time)), [0.4, 0.5, 1.0]);
-        assert_eq!([0.0, 0.5, 0.75].map(|pages| curves.quality_after(pages)), [0.0, 0.5, 0.8]);
+        assert_eq!(
+            [0.125, 0.25, 0.5].map(|time| curves.quality_at(time)),
+            [0.4, 0.5, 1.0]
+        );
+        assert_eq!(
+            [0.0, 0.5, 0.75].map(|pages| curves.quality_after(pages)),
+            [0.0, 0.5, 0.8]
+        );
         assert_eq!(curves.throughput(), 1.0);
-        assert_eq!([0.0, 0.5, 0.6, 1.0].map(|share| curves.seconds_for(share)), [0.0, 2.0, 3.0, 4.0]);
-        assert_eq!([0.5, 1.0].map(|time| curves.with_whole(4.0).pages_at(time)), [0.5, 1.0]);
+        assert_eq!(
+            [0.0, 0.5, 0.6, 1.0].map(|share| curves.seconds_for(share)),
+            [0.0, 2.0, 3.0, 4.0]
+        );
+        assert_eq!(
+            [0.5, 1.0].map(|time| curves.with_whole(4.0).pages_at(time)),
+            [0.5, 1.0]
+        );
     }
 }

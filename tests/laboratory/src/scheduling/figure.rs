@@ -36,9 +36,21 @@ struct Kind {
 }
 
 const KINDS: [Kind; 3] = [
-    Kind { title: "pages over time", x: "time (breadth-first's completion)", of: Curves::pages_at },
-    Kind { title: "quality over pages", x: "pages", of: Curves::quality_after },
-    Kind { title: "quality over time", x: "time (breadth-first's completion)", of: Curves::quality_at },
+    Kind {
+        title: "pages over time",
+        x: "time (breadth-first's completion)",
+        of: Curves::pages_at,
+    },
+    Kind {
+        title: "quality over pages",
+        x: "pages",
+        of: Curves::quality_after,
+    },
+    Kind {
+        title: "quality over time",
+        x: "time (breadth-first's completion)",
+        of: Curves::quality_at,
+    },
 ];
 
 /// The figure of these runs.
@@ -48,9 +60,12 @@ pub(super) fn svg(runs: &[&Curves]) -> String {
     let mut elements = Vec::new();
     for (row, model) in Model::ALL.into_iter().enumerate() {
         for (column, kind) in KINDS.iter().enumerate() {
-            let (x, y) = (PANEL.0 * column as f64, HEAD + PANEL.1 * row as f64);
+            let x = PANEL.0 * column as f64;
+            let y = HEAD + PANEL.1 * row as f64;
             let panel = panel(model, kind, runs);
-            elements.push(format!("<g transform=\"translate({x} {y})\">\n{panel}\n</g>"));
+            elements.push(format!(
+                "<g transform=\"translate({x} {y})\">\n{panel}\n</g>"
+            ));
         }
     }
     let step = width / Policy::ALL.len() as f64;
@@ -72,24 +87,40 @@ fn y(share: f64) -> f64 {
 
 /// A panel, its upper left corner at 0, 0.
 fn panel(model: Model, kind: &Kind, runs: &[&Curves]) -> String {
-    let (left, right, top, bottom, middle) = (x(0.0), x(1.0), y(1.0), y(0.0), x(0.5));
+    let left = x(0.0);
+    let right = x(1.0);
+    let top = y(1.0);
+    let bottom = y(0.0);
+    let middle = x(0.5);
     let mut lines = Vec::new();
-    lines.push(format!("<text x=\"{middle:.1}\" y=\"24\" text-anchor=\"middle\">{model}: {}</text>", kind.title));
+    lines.push(format!(
+        "<text x=\"{middle:.1}\" y=\"24\" text-anchor=\"middle\">{model}: {}</text>",
+        kind.title
+    ));
     for percent in [0, 20, 40, 60, 80, 100] {
         let share = f64::from(percent) / 100.0;
-        let (x, y) = (x(share), y(share));
-        lines.push(format!("<path d=\"M{left:.1} {y:.1}H{right:.1}M{x:.1} {top:.1}V{bottom:.1}\" stroke=\"#ddd\"/>"));
+        let x = x(share);
+        let y = y(share);
+        lines.push(format!(
+            "<path d=\"M{left:.1} {y:.1}H{right:.1}M{x:.1} {top:.1}V{bottom:.1}\" stroke=\"#ddd\"/>"
+        ));
         lines.push(format!(
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" font-size=\"11\">{percent} %</text>",
             left - 6.0,
             y + 4.0
         ));
         let y = bottom + 16.0;
-        lines.push(format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" font-size=\"11\">{percent}</text>"));
+        lines.push(format!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" \
+             font-size=\"11\">{percent}</text>"
+        ));
     }
-    lines.push(format!("<path d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\" fill=\"none\" stroke=\"#222\"/>"));
     lines.push(format!(
-        "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"11\">% of {}</text>",
+        "<path d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\" fill=\"none\" stroke=\"#222\"/>"
+    ));
+    lines.push(format!(
+        "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"11\">% of \
+         {}</text>",
         bottom + 32.0,
         kind.x
     ));
@@ -110,16 +141,23 @@ mod tests {
     #[test]
     fn the_figure_is_well_formed_and_has_a_line_per_policy_and_panel() {
         let pages = [(1, 4.0), (2, 1.0), (3, 3.0), (4, 2.0)];
-        let runs = Policy::ALL.map(|policy| curves(setup(policy, 64), Model::Zipf, &pages, Some(3.0)));
+        let runs =
+            Policy::ALL.map(|policy| curves(setup(policy, 64), Model::Zipf, &pages, Some(3.0)));
         let svg = svg(&runs.iter().collect::<Vec<_>>());
         assert_well_formed(&svg);
-        assert_eq!(svg.matches("<polyline ").count(), KINDS.len() * Policy::ALL.len());
+        assert_eq!(
+            svg.matches("<polyline ").count(),
+            KINDS.len() * Policy::ALL.len()
+        );
         for policy in Policy::ALL {
             assert_eq!(svg.matches(&format!(">{}<", policy.name())).count(), 1);
         }
         for points in svg.split("points=\"").skip(1) {
             for place in points.split('"').next().unwrap().split([' ', ',']) {
-                assert!((0.0..=300.0).contains(&place.parse::<f64>().unwrap()), "{place}");
+                assert!(
+                    (0.0..=300.0).contains(&place.parse::<f64>().unwrap()),
+                    "{place}"
+                );
             }
         }
     }

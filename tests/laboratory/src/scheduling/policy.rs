@@ -1,8 +1,10 @@
-//! Policy: the four of the paper, the crawler's own breadth-first, and capacity by a quality that needs no table.
+//! Policy: the four of the paper, the crawler's own breadth-first, and capacity by a quality that
+//! needs no table.
 //!
-//! The paper's queues, of servers and of the URLs of each, are both in the order of the policy: breadth-first goes to
-//! the server of the URL that was found first, as quality goes to the server of the best URL. The crawler's
-//! breadth-first lets servers take turns instead, which is fairer to them. It is here to show how much depends on that.
+//! The paper's queues, of servers and of the URLs of each, are both in the order of the policy:
+//! breadth-first goes to the server of the URL that was found first, as quality goes to the server
+//! of the best URL. The crawler's breadth-first lets servers take turns instead, which is fairer to
+//! them. It is here to show how much depends on that.
 //!
 //! Source: Cao, Jiang and Singh 2003, section 3.
 
@@ -22,7 +24,8 @@ pub(super) enum Policy {
     Capacity,
     /// Servers in turn; of each, the URL that was found first.
     InTurn,
-    /// The most quality a second, where a page is worth more the fewer links it is away from a seed.
+    /// The most quality a second, where a page is worth more the fewer links it is away from a
+    /// seed.
     CapacityByDepth,
 }
 
@@ -37,8 +40,8 @@ impl Policy {
         Policy::CapacityByDepth,
     ];
 
-    /// What the scheduler is configured to do. For the paper's breadth-first that is to prefer the pages that are worth
-    /// more.
+    /// What the scheduler is configured to do. For the paper's breadth-first that is to prefer the
+    /// pages that are worth more.
     pub(super) fn configured(self) -> rhumb_config::Policy {
         match self {
             Policy::BreadthFirst | Policy::Quality => rhumb_config::Policy::Quality,
@@ -53,8 +56,8 @@ impl Policy {
         matches!(self, Policy::Quality | Policy::Capacity)
     }
 
-    /// The worth that the scheduler is told of a page. The page is worth `quality`, was found as number `number`, and
-    /// is `depth` links away from a seed.
+    /// The worth that the scheduler is told of a page. The page is worth `quality`, was found as
+    /// number `number`, and is `depth` links away from a seed.
     pub(super) fn worth(self, quality: Quality, number: u32, depth: u16) -> Quality {
         match self {
             Policy::BreadthFirst => found_first(number),
@@ -95,7 +98,8 @@ mod tests {
     fn what_is_found_later_or_deeper_is_worth_less_to_those_that_look_at_it() {
         let worth = |policy: Policy, number, depth| policy.worth(Quality::SEED, number, depth);
         assert!((0..30_000).all(|number| {
-            let [this, next] = [number, number + 1].map(|number| worth(Policy::BreadthFirst, number, 0).to_bits() >> 8);
+            let [this, next] = [number, number + 1]
+                .map(|number| worth(Policy::BreadthFirst, number, 0).to_bits() >> 8);
             this > next
         }));
         assert!(worth(Policy::CapacityByDepth, 9, 1) > worth(Policy::CapacityByDepth, 3, 2));

@@ -1,5 +1,5 @@
-//! Quality: what each page of a web is worth. It is known beforehand; the scheduler sees it once the page is
-//! discovered.
+//! Quality: what each page of a web is worth. It is known beforehand; the scheduler sees it once
+//! the page is discovered.
 //!
 //! Source: Cao, Jiang and Singh 2003, section 4.
 
@@ -16,7 +16,8 @@ use std::fmt;
 pub(super) enum Model {
     /// PageRank.
     PageRank,
-    /// 1 / k, where k is a random permutation, so that servers mean nothing, unless the web's traits say otherwise.
+    /// 1 / k, where k is a random permutation, so that servers mean nothing, unless the web's
+    /// traits say otherwise.
     Zipf,
 }
 
@@ -33,10 +34,18 @@ impl Model {
     /// The quality of each page of the web of that shape.
     pub(super) fn qualities(self, web: &Web, shape: Shape) -> Vec<Quality> {
         let values = match self {
-            Model::PageRank => page_rank(&web.pages.iter().map(|page| page.links.as_slice()).collect::<Vec<_>>()),
+            Model::PageRank => page_rank(
+                &web.pages
+                    .iter()
+                    .map(|page| page.links.as_slice())
+                    .collect::<Vec<_>>(),
+            ),
             Model::Zipf => zipf(web, shape),
         };
-        values.into_iter().map(|value| Quality::new(value as f32).unwrap_or_default()).collect()
+        values
+            .into_iter()
+            .map(|value| Quality::new(value as f32).unwrap_or_default())
+            .collect()
     }
 }
 
@@ -51,12 +60,18 @@ fn zipf(web: &Web, shape: Shape) -> Vec<f64> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(shape.seed);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(random.random());
     let count = web.pages.len();
-    let mut values: Vec<f64> = (1..=count).map(|rank| 1.0 / (rank as f64).powf(shape.traits.zipf_exponent)).collect();
+    let mut values: Vec<f64> = (1..=count)
+        .map(|rank| 1.0 / (rank as f64).powf(shape.traits.zipf_exponent))
+        .collect();
     if !shape.traits.zipf_by_server {
         values.shuffle(&mut random);
         return values;
     }
-    let mut servers: Vec<_> = web.servers.iter().map(|server| server.pages.clone()).collect();
+    let mut servers: Vec<_> = web
+        .servers
+        .iter()
+        .map(|server| server.pages.clone())
+        .collect();
     servers.shuffle(&mut random);
     let mut by_page = vec![0.0; count];
     for (page, value) in servers.into_iter().flatten().zip(values) {
@@ -87,11 +102,18 @@ mod tests {
 
     #[test]
     fn zipf_by_server_has_its_best_pages_together() {
-        let traits = Traits { zipf_by_server: true, zipf_exponent: 2.0, ..Traits::CHOSEN };
+        let traits = Traits {
+            zipf_by_server: true,
+            zipf_exponent: 2.0,
+            ..Traits::CHOSEN
+        };
         let values = of(Shape { traits, ..SMALL });
         let web = Web::generate(SMALL);
         let best = values.iter().position(|&value| value == 1.0).unwrap();
-        assert_eq!((best, values[best + 1]), (web.servers[web.pages[best].server].pages.start, 0.25));
+        assert_eq!(
+            (best, values[best + 1]),
+            (web.servers[web.pages[best].server].pages.start, 0.25)
+        );
         assert_ne!(best, 0);
     }
 }

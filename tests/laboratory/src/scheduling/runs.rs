@@ -1,7 +1,8 @@
 //! Runs: which crawls are made, on which webs.
 //!
-//! Only quality and capacity look at what pages are worth, so one crawl of another policy serves for all kinds of
-//! quality. The whole time of a run is what breadth-first takes for the same web in the same way.
+//! Only quality and capacity look at what pages are worth, so one crawl of another policy serves
+//! for all kinds of quality. The whole time of a run is what breadth-first takes for the same web
+//! in the same way.
 
 use super::crawl::{Fetched, crawl};
 use super::curves::Curves;
@@ -35,22 +36,35 @@ pub(super) struct Runs {
 impl Runs {
     /// The run of that setup on that web.
     pub(super) fn get(&self, shape: Shape, setup: Setup, model: Model) -> Option<&Curves> {
-        self.curves.iter().find(|run| (run.shape, run.setup, run.model) == (shape, setup, model))
+        self.curves
+            .iter()
+            .find(|run| (run.shape, run.setup, run.model) == (shape, setup, model))
     }
 
     /// Pages a second of a run, whatever its pages are worth.
     pub(super) fn throughput(&self, shape: Shape, setup: Setup) -> Option<f64> {
-        self.get(shape, setup, Model::PageRank).map(Curves::throughput)
+        self.get(shape, setup, Model::PageRank)
+            .map(Curves::throughput)
     }
 
     /// The runs of all policies and kinds of quality on that web.
     pub(super) fn comparison(&self, shape: Shape, setup: Setup) -> Vec<&Curves> {
-        comparison(setup).into_iter().filter_map(|(setup, model)| self.get(shape, setup, model)).collect()
+        comparison(setup)
+            .into_iter()
+            .filter_map(|(setup, model)| self.get(shape, setup, model))
+            .collect()
     }
 
     /// Crawls a web in all ways that claims are about.
-    pub(super) fn measure_claims(&mut self, shape: Shape, progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
-        let one_by_one = Setup { keep_alive: false, ..breadth_first(CONNECTIONS) };
+    pub(super) fn measure_claims(
+        &mut self,
+        shape: Shape,
+        progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<()> {
+        let one_by_one = Setup {
+            keep_alive: false,
+            ..breadth_first(CONNECTIONS)
+        };
         let mut plan = comparison(breadth_first(CONNECTIONS));
         plan.extend([one_by_one, breadth_first(BUSY)].map(|setup| (setup, Model::PageRank)));
         self.measure(shape, &plan, progress)?;
@@ -62,59 +76,97 @@ impl Runs {
     }
 
     /// Crawls a web in all ways that only tables are about.
-    pub(super) fn measure_tables(&mut self, shape: Shape, progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+    pub(super) fn measure_tables(
+        &mut self,
+        shape: Shape,
+        progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<()> {
         let cpu = self.page_cpu_us(shape).unwrap_or_default();
         let mut plan = Vec::new();
         for connections in SWEEP {
-            plan.extend([breadth_first(connections), with_cpu(connections, cpu)].map(|setup| (setup, Model::PageRank)));
+            plan.extend(
+                [breadth_first(connections), with_cpu(connections, cpu)]
+                    .map(|setup| (setup, Model::PageRank)),
+            );
         }
         for connections in [CONNECTIONS, CONNECTIONS_FEW] {
             for schedulers in SCHEDULERS {
-                let capacity = Setup { policy: Policy::Capacity, schedulers, ..breadth_first(connections) };
+                let capacity = Setup {
+                    policy: Policy::Capacity,
+                    schedulers,
+                    ..breadth_first(connections)
+                };
                 plan.extend(Model::ALL.map(|model| (capacity, model)));
             }
         }
         self.measure(shape, &plan, progress)
     }
 
-    /// Time of a page on the CPU, in microseconds. The paper does not say it. It says when its CPU is busy: with 96
-    /// connections to the whole web. So the CPU is taken to manage as many pages a second as these bring where pages
-    /// cost nothing.
+    /// Time of a page on the CPU, in microseconds. The paper does not say it. It says when its CPU
+    /// is busy: with 96 connections to the whole web. So the CPU is taken to manage as many pages a
+    /// second as these bring where pages cost nothing.
     pub(super) fn page_cpu_us(&self, shape: Shape) -> Option<u64> {
         let busy = self.get(shape, breadth_first(BUSY), Model::PageRank)?;
         Some((1e6 / busy.throughput()).round() as u64)
     }
 
     /// Crawls a web by all policies, for all kinds of quality.
-    pub(super) fn compare(&mut self, shape: Shape, setup: Setup, progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+    pub(super) fn compare(
+        &mut self,
+        shape: Shape,
+        setup: Setup,
+        progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<()> {
         self.measure(shape, &comparison(setup), progress)
     }
 
-    /// Crawls a web in all ways by which a search judges its conditions: as [`Runs::compare`] does but for capacity by
-    /// depth, and with one request per connection.
+    /// Crawls a web in all ways by which a search judges its conditions: as [`Runs::compare`] does
+    /// but for capacity by depth, and with one request per connection.
     pub(super) fn measure_condition(&mut self, shape: Shape, setup: Setup) -> anyhow::Result<()> {
         let mut plan = comparison(setup);
         plan.retain(|(setup, _)| setup.policy != Policy::CapacityByDepth);
-        plan.push((Setup { keep_alive: false, ..setup }, Model::PageRank));
+        plan.push((
+            Setup {
+                keep_alive: false,
+                ..setup
+            },
+            Model::PageRank,
+        ));
         self.measure(shape, &plan, &mut |_| ())
     }
 
-    fn measure(&mut self, shape: Shape, plan: &[(Setup, Model)], progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+    fn measure(
+        &mut self,
+        shape: Shape,
+        plan: &[(Setup, Model)],
+        progress: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<()> {
         let web = Web::generate(shape);
         let qualities = Model::ALL.map(|model| (model, model.qualities(&web, shape)));
         for &(setup, model) in plan {
             if self.get(shape, setup, model).is_some() {
                 continue;
             }
-            let Some((_, qualities)) = qualities.iter().find(|(known, _)| *known == model) else { continue };
+            let Some((_, qualities)) = qualities.iter().find(|(known, _)| *known == model) else {
+                continue;
+            };
             let fetched = match self.same_crawl(shape, setup) {
                 Some(fetched) => fetched,
                 None => crawl(&web, qualities, setup)?.into(),
             };
-            let breadth_first = Setup { policy: Policy::BreadthFirst, schedulers: 1, ..setup };
+            let breadth_first = Setup {
+                policy: Policy::BreadthFirst,
+                schedulers: 1,
+                ..setup
+            };
             let whole = self.get(shape, breadth_first, model).map(Curves::seconds);
             let curves = Curves::new((shape, setup, model), fetched, qualities, whole);
-            progress(&format!("{}: {:.0} s for {} pages", title(&curves), curves.seconds(), curves.fetched.len()));
+            progress(&format!(
+                "{}: {:.0} s for {} pages",
+                title(&curves),
+                curves.seconds(),
+                curves.fetched.len()
+            ));
             self.curves.push(curves);
         }
         Ok(())
@@ -125,12 +177,15 @@ impl Runs {
         if setup.policy.by_quality() {
             return None;
         }
-        self.curves.iter().find(|run| (run.shape, run.setup) == (shape, setup)).map(|run| Rc::clone(&run.fetched))
+        self.curves
+            .iter()
+            .find(|run| (run.shape, run.setup) == (shape, setup))
+            .map(|run| Rc::clone(&run.fetched))
     }
 }
 
-/// Breadth-first from the first page, with one scheduler, servers that keep connections alive, and a CPU that is never
-/// short.
+/// Breadth-first from the first page, with one scheduler, servers that keep connections alive, and
+/// a CPU that is never short.
 pub(super) fn breadth_first(connections: usize) -> Setup {
     Setup {
         policy: Policy::BreadthFirst,
@@ -145,10 +200,14 @@ pub(super) fn breadth_first(connections: usize) -> Setup {
 
 /// The same, where pages cost time on the CPU.
 pub(super) fn with_cpu(connections: usize, page_cpu_us: u64) -> Setup {
-    Setup { page_cpu_us, ..breadth_first(connections) }
+    Setup {
+        page_cpu_us,
+        ..breadth_first(connections)
+    }
 }
 
-/// All policies and kinds of quality. Breadth-first comes before the others, because it gives their whole time.
+/// All policies and kinds of quality. Breadth-first comes before the others, because it gives their
+/// whole time.
 fn comparison(setup: Setup) -> Vec<(Setup, Model)> {
     let of = |model| Policy::ALL.map(|policy| (Setup { policy, ..setup }, model));
     Model::ALL.into_iter().flat_map(of).collect()
@@ -156,5 +215,8 @@ fn comparison(setup: Setup) -> Vec<(Setup, Model)> {
 
 /// Which run it is.
 fn title(run: &Curves) -> String {
-    format!("{}: {}, {}, {}", run.shape, run.setup.policy, run.model, run.setup)
+    format!(
+        "{}: {}, {}, {}",
+        run.shape, run.setup.policy, run.model, run.setup
+    )
 }

@@ -3,7 +3,9 @@
 use super::compared::Compared;
 use super::policy::Policy;
 use super::quality::Model;
-use super::runs::{CONNECTIONS, CONNECTIONS_FEW, FAST_SWEEP, Runs, SCHEDULERS, SWEEP, breadth_first, with_cpu};
+use super::runs::{
+    CONNECTIONS, CONNECTIONS_FEW, FAST_SWEEP, Runs, SCHEDULERS, SWEEP, breadth_first, with_cpu,
+};
 use super::setup::Setup;
 use super::web::Shape;
 use crate::text::{ms, percent};
@@ -17,7 +19,10 @@ pub(super) fn throughput(runs: &Runs, shape: Shape) -> Vec<String> {
             Some(format!("{connections}: {rate:.1}"))
         });
         let rates = rates.collect::<Option<Vec<_>>>()?.join(", ");
-        Some(format!("{what}, {} of CPU per page; by connections {rates}", ms(cpu)))
+        Some(format!(
+            "{what}, {} of CPU per page; by connections {rates}",
+            ms(cpu)
+        ))
     };
     [
         line("all servers", shape, &SWEEP, 0),
@@ -34,9 +39,9 @@ pub(super) fn varied(runs: &Runs, shape: Shape, setup: Setup) -> Option<String> 
     let [page_rank, zipf] = Compared::both(runs, shape, setup)?;
     let behind = page_rank.behind().0.max(zipf.behind().0);
     Some(format!(
-        "{shape}, {setup}: E3 {:.2} times breadth-first's {}, {:.2} times the {} of servers in turn; E4 at 30 % {} \
-         (breadth-first {}), after half of the pages {} (quality {}); E5 at a third {}, at half {}; behind quality by at \
-         most {behind:.1} points",
+        "{shape}, {setup}: E3 {:.2} times breadth-first's {}, {:.2} times the {} of servers in \
+         turn; E4 at 30 % {} (breadth-first {}), after half of the pages {} (quality {}); E5 at a \
+         third {}, at half {}; behind quality by at most {behind:.1} points",
         page_rank.lead(page_rank.breadth_first),
         percent(page_rank.breadth_first.pages_at(0.5)),
         page_rank.lead(page_rank.in_turn),
@@ -50,34 +55,61 @@ pub(super) fn varied(runs: &Runs, shape: Shape, setup: Setup) -> Option<String> 
     ))
 }
 
-/// What the crawler's default reaches, and what capacity would reach if it knew only how deep a page lies: a line for
-/// each number of connections.
+/// What the crawler's default reaches, and what capacity would reach if it knew only how deep a
+/// page lies: a line for each number of connections.
 pub(super) fn defaults(runs: &Runs, shape: Shape) -> Vec<String> {
     let line = |connections: usize| {
         let of = |policy| {
-            let run = runs.get(shape, Setup { policy, ..breadth_first(connections) }, Model::PageRank)?;
+            let run = runs.get(
+                shape,
+                Setup {
+                    policy,
+                    ..breadth_first(connections)
+                },
+                Model::PageRank,
+            )?;
             let at = |time| {
-                format!("{} of the pages, {} of PageRank", percent(run.pages_at(time)), percent(run.quality_at(time)))
+                format!(
+                    "{} of the pages, {} of PageRank",
+                    percent(run.pages_at(time)),
+                    percent(run.quality_at(time))
+                )
             };
             Some(format!("{policy} {} and {}", at(0.25), at(0.5)))
         };
         let lines = [Policy::InTurn, Policy::CapacityByDepth, Policy::Capacity].map(of);
         let lines = lines.into_iter().collect::<Option<Vec<_>>>()?;
-        Some(format!("{connections} connections; at 1/4 and 1/2 of the time {}", lines.join("; ")))
+        Some(format!(
+            "{connections} connections; at 1/4 and 1/2 of the time {}",
+            lines.join("; ")
+        ))
     };
-    [CONNECTIONS, CONNECTIONS_FEW].into_iter().filter_map(line).collect()
+    [CONNECTIONS, CONNECTIONS_FEW]
+        .into_iter()
+        .filter_map(line)
+        .collect()
 }
 
-/// How much capacity loses when several schedulers share the servers and no order is global: a line for each number.
+/// How much capacity loses when several schedulers share the servers and no order is global: a line
+/// for each number.
 pub(super) fn order_lost(runs: &Runs, shape: Shape) -> Vec<String> {
     let line = |connections: usize, schedulers: u16| {
-        let capacity = Setup { policy: Policy::Capacity, schedulers, ..breadth_first(connections) };
+        let capacity = Setup {
+            policy: Policy::Capacity,
+            schedulers,
+            ..breadth_first(connections)
+        };
         let at = |model| {
             let run = runs.get(shape, capacity, model)?;
-            Some(format!("{model} {} and {}", percent(run.quality_at(0.25)), percent(run.quality_at(0.5))))
+            Some(format!(
+                "{model} {} and {}",
+                percent(run.quality_at(0.25)),
+                percent(run.quality_at(0.5))
+            ))
         };
         Some(format!(
-            "capacity, {connections} connections, schedulers: {schedulers}; at 1/4 and 1/2 of the time {}, {}",
+            "capacity, {connections} connections, schedulers: {schedulers}; at 1/4 and 1/2 of the \
+             time {}, {}",
             at(Model::PageRank)?,
             at(Model::Zipf)?
         ))

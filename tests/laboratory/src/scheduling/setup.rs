@@ -38,7 +38,11 @@ impl fmt::Display for Setup {
             write!(f, ", the first {} pages", self.pages_max)?;
         }
         if self.page_cpu_us > 0 {
-            write!(f, ", {:.1} ms of CPU per page", self.page_cpu_us as f64 / 1e3)?;
+            write!(
+                f,
+                ", {:.1} ms of CPU per page",
+                self.page_cpu_us as f64 / 1e3
+            )?;
         }
         Ok(())
     }
@@ -70,7 +74,11 @@ impl Seeds {
     pub(super) fn pages(self, web: &Web) -> Vec<usize> {
         match self {
             Seeds::FirstPage => vec![0],
-            Seeds::HomePages => web.servers.iter().map(|server| server.pages.start).collect(),
+            Seeds::HomePages => web
+                .servers
+                .iter()
+                .map(|server| server.pages.start)
+                .collect(),
             Seeds::AllPages => (0..web.pages.len()).collect(),
         }
     }

@@ -1,7 +1,7 @@
 //! Traits: what the paper does not say of its web, beside what the shape holds.
 //!
-//! In: nothing. Out: the traits of the web on which the claims are judged ([`Traits::CHOSEN`]), and the orders by which
-//! a search hands them to the servers in other ways.
+//! In: nothing. Out: the traits of the web on which the claims are judged ([`Traits::CHOSEN`]), and
+//! the orders by which a search hands them to the servers in other ways.
 //!
 //! Invariant: with the chosen traits nothing of a server depends on anything else of it.
 
@@ -13,7 +13,8 @@ const OTHER_LIMITS: &[u32] = &[5, 10, 20, 50, 200, 1_000];
 /// How a web is made where the paper leaves it open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Traits {
-    /// Share of the pages that the first server has, as a university's main site; 0 for a server like the others.
+    /// Share of the pages that the first server has, as a university's main site; 0 for a server
+    /// like the others.
     pub(super) main_site: f64,
     pub(super) spread: Spread,
     /// The servers that answer fastest.
@@ -79,14 +80,23 @@ pub(super) enum Which {
 
 impl Which {
     /// Hands values, the least first, to servers in this order.
-    pub(super) fn hand_out<T: Copy + PartialOrd>(self, values: &mut [T], pages: &[usize], responses: &[f64]) {
+    pub(super) fn hand_out<T: Copy + PartialOrd>(
+        self,
+        values: &mut [T],
+        pages: &[usize],
+        responses: &[f64],
+    ) {
         let mut order: Vec<usize> = (0..values.len()).collect();
         match self {
             Which::Any => return,
             Which::Largest => order.sort_by_key(|&server| std::cmp::Reverse(pages[server])),
             Which::Smallest => order.sort_by_key(|&server| pages[server]),
-            Which::Fastest => order.sort_by(|&one, &other| responses[one].total_cmp(&responses[other])),
-            Which::Slowest => order.sort_by(|&one, &other| responses[other].total_cmp(&responses[one])),
+            Which::Fastest => {
+                order.sort_by(|&one, &other| responses[one].total_cmp(&responses[other]))
+            }
+            Which::Slowest => {
+                order.sort_by(|&one, &other| responses[other].total_cmp(&responses[one]))
+            }
         }
         let mut ascending = values.to_vec();
         ascending.sort_by(|one, other| one.partial_cmp(other).unwrap_or(Ordering::Equal));
@@ -107,7 +117,8 @@ pub(super) enum Targets {
     Even,
 }
 
-/// How far pages lie from their home page. Each page but the home page stands on an earlier page of its server.
+/// How far pages lie from their home page. Each page but the home page stands on an earlier page of
+/// its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     /// On any of them.
@@ -124,7 +135,8 @@ mod tests {
 
     #[test]
     fn the_least_go_to_the_servers_that_are_first() {
-        let (pages, responses) = ([5, 9, 1], [0.3, 0.1, 0.2]);
+        let pages = [5, 9, 1];
+        let responses = [0.3, 0.1, 0.2];
         let handed = |which: Which| {
             let mut values = [20, 30, 10];
             which.hand_out(&mut values, &pages, &responses);

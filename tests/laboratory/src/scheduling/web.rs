@@ -1,23 +1,28 @@
 //! Web: servers, their pages and links, made up after the web on which the paper crawled.
 //!
-//! What the paper says of its test set (Cao, Jiang and Singh 2003, section 5): one university's domain, more than 500
-//! servers and 30,000 pages; 24 % of the servers allow one request per connection, 66 % a hundred; 20 answer within
-//! 100 ms. What it leaves open is chosen here, before anything was measured on it ([`Traits`] has the other choices):
+//! What the paper says of its test set (Cao, Jiang and Singh 2003, section 5): one university's
+//! domain, more than 500 servers and 30,000 pages; 24 % of the servers allow one request per
+//! connection, 66 % a hundred; 20 answer within 100 ms. What it leaves open is chosen here, before
+//! anything was measured on it ([`Traits`] has the other choices):
 //!
 //! - Requests per connection of the other 10 %: one of 5, 10, 20, 50, 200, 1,000, evenly.
-//! - Pages of a server: lognormal with mean 60 and deviation 0.5, at least one. The server that takes longest has one
-//!   connection, and then takes as long as 64 connections take for all pages: 349 s and 352 s. With a heavier tail it
-//!   takes longer (504 s and 351 s with deviation 1). Then breadth-first waits for it with nine tenths of the pages at
-//!   half time, and no policy can have half as many again, as one has in the paper.
-//! - Response time of a server: lognormal, stretched so that fastest and slowest are exactly so many decades apart, and
-//!   so that 4 % (20 of 500) are below 100 ms. That of a page varies around its server's, lognormal.
-//! - Connection time of a server: lognormal over one decade; its mean lies between half the mean response time and all
-//!   of it. It is the same for all connections to the server.
-//! - Pages, response time, connection time and requests per connection of a server do not depend on one another.
-//! - Links: eight a page on average, lognormal (Broder and others 2000 count 7.2). Each page but the home page stands
-//!   on an earlier page of its server, each home page but the first on a page of an earlier server, so that a crawl
-//!   that starts at the first home page finds everything. All others lead with the locality's share to the page's own
-//!   server; server and page are drawn by Zipf's law, which gives in-degrees a power law of exponent 2 (2.1 there).
+//! - Pages of a server: lognormal with mean 60 and deviation 0.5, at least one. The server that
+//!   takes longest has one connection, and then takes as long as 64 connections take for all pages:
+//!   349 s and 352 s. With a heavier tail it takes longer (504 s and 351 s with deviation 1). Then
+//!   breadth-first waits for it with nine tenths of the pages at half time, and no policy can have
+//!   half as many again, as one has in the paper.
+//! - Response time of a server: lognormal, stretched so that fastest and slowest are exactly so
+//!   many decades apart, and so that 4 % (20 of 500) are below 100 ms. That of a page varies around
+//!   its server's, lognormal.
+//! - Connection time of a server: lognormal over one decade; its mean lies between half the mean
+//!   response time and all of it. It is the same for all connections to the server.
+//! - Pages, response time, connection time and requests per connection of a server do not depend on
+//!   one another.
+//! - Links: eight a page on average, lognormal (Broder and others 2000 count 7.2). Each page but
+//!   the home page stands on an earlier page of its server, each home page but the first on a page
+//!   of an earlier server, so that a crawl that starts at the first home page finds everything. All
+//!   others lead with the locality's share to the page's own server; server and page are drawn by
+//!   Zipf's law, which gives in-degrees a power law of exponent 2 (2.1 there).
 //!
 //! Invariant: deterministic; the shape decides every number.
 
@@ -69,15 +74,32 @@ impl Shape {
     /// The web of its fast servers alone, each with pages enough for throughput to be measured.
     pub(super) fn of_fast_servers(self) -> Shape {
         let servers = fast_servers(self.servers);
-        Shape { servers, pages: servers * FAST_PAGES, pages_deviation: 0.0, fast: true, ..self }
+        Shape {
+            servers,
+            pages: servers * FAST_PAGES,
+            pages_deviation: 0.0,
+            fast: true,
+            ..self
+        }
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { locality, decades, pages_deviation, fast, seed, .. } = self;
+        let Shape {
+            locality,
+            decades,
+            pages_deviation,
+            fast,
+            seed,
+            ..
+        } = self;
         let fast = if *fast { ", fast servers" } else { "" };
-        write!(f, "locality {locality}, {decades} decades, deviation of pages {pages_deviation}{fast}, seed {seed}")
+        write!(
+            f,
+            "locality {locality}, {decades} decades, deviation of pages {pages_deviation}{fast}, \
+             seed {seed}"
+        )
     }
 }
 
@@ -120,16 +142,31 @@ impl Web {
         let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
         let times = responses.clone();
         shape.traits.fast.hand_out(&mut responses, &sizes, &times);
-        shape.traits.one_request.hand_out(&mut limits, &sizes, &responses);
-        shape.traits.near.hand_out(&mut connects, &sizes, &responses);
+        shape
+            .traits
+            .one_request
+            .hand_out(&mut limits, &sizes, &responses);
+        shape
+            .traits
+            .near
+            .hand_out(&mut connects, &sizes, &responses);
         let mut servers = Vec::with_capacity(shape.servers);
         let mut pages = Vec::with_capacity(shape.pages);
         for (server, range) in ranges.into_iter().enumerate() {
             for _ in range.clone() {
-                let response = responses[server] * lognormal(shape.traits.response_deviation, &mut random);
-                pages.push(Page { server, response_us: response as u64, links: Vec::new() });
+                let response =
+                    responses[server] * lognormal(shape.traits.response_deviation, &mut random);
+                pages.push(Page {
+                    server,
+                    response_us: response as u64,
+                    links: Vec::new(),
+                });
             }
-            servers.push(Server { pages: range, requests: limits[server], connect_us: connects[server] as u64 });
+            servers.push(Server {
+                pages: range,
+                requests: limits[server],
+                connect_us: connects[server] as u64,
+            });
         }
         let mut web = Web { servers, pages };
         web.link(shape.locality, shape.traits, &mut random);
@@ -157,7 +194,8 @@ impl Web {
     }
 
     fn link(&mut self, locality: f64, traits: Traits, random: &mut Xoshiro256PlusPlus) {
-        // One link of each page makes another one reachable and stays on its server. The other links make up for that.
+        // One link of each page makes another one reachable and stays on its server. The other
+        // links make up for that.
         let others = traits.links_mean - 1.0;
         let drawn_locality = ((locality * traits.links_mean - 1.0) / others).max(0.0);
         for server in 0..self.servers.len() {
@@ -170,7 +208,9 @@ impl Web {
                 if page > pages.start {
                     let from = match traits.depth {
                         Depth::Tree => random.random_range(pages.start..page),
-                        Depth::Deep => random.random_range(pages.start.max(page.saturating_sub(DEEP))..page),
+                        Depth::Deep => {
+                            random.random_range(pages.start.max(page.saturating_sub(DEEP))..page)
+                        }
                         Depth::Flat => pages.start,
                     };
                     self.pages[from].links.push(page);
@@ -193,12 +233,22 @@ impl Web {
     }
 
     /// The page that a link of a server's page leads to.
-    fn target(&self, server: usize, local: bool, targets: Targets, random: &mut Xoshiro256PlusPlus) -> usize {
+    fn target(
+        &self,
+        server: usize,
+        local: bool,
+        targets: Targets,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> usize {
         let draw = |count: usize, random: &mut Xoshiro256PlusPlus| match targets {
             Targets::Popular | Targets::HomePages => zipf(count, random),
             Targets::Even => random.random_range(0..count),
         };
-        let server = if local { server } else { draw(self.servers.len(), random) };
+        let server = if local {
+            server
+        } else {
+            draw(self.servers.len(), random)
+        };
         let pages = &self.servers[server].pages;
         match targets {
             Targets::HomePages if !local => pages.start,
@@ -209,19 +259,26 @@ impl Web {
 
 /// The pages of each server.
 fn ranges(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<Range<usize>> {
-    let mut weights: Vec<f64> = (0..shape.servers).map(|_| lognormal(shape.pages_deviation, random)).collect();
+    let mut weights: Vec<f64> = (0..shape.servers)
+        .map(|_| lognormal(shape.pages_deviation, random))
+        .collect();
     let main_site = shape.traits.main_site;
     if main_site > 0.0 {
         weights[0] = weights[1..].iter().sum::<f64>() * main_site / (1.0 - main_site);
     }
     let total: f64 = weights.iter().sum();
     let shared_out = (shape.pages - shape.servers) as f64;
-    let (mut sum, mut start) = (0.0, 0);
+    let mut sum = 0.0;
+    let mut start = 0;
     let mut ranges = Vec::with_capacity(shape.servers);
     for (server, weight) in weights.into_iter().enumerate() {
         sum += weight;
         let last = server + 1 == shape.servers;
-        let end = if last { shape.pages } else { server + 1 + (sum / total * shared_out) as usize };
+        let end = if last {
+            shape.pages
+        } else {
+            server + 1 + (sum / total * shared_out) as usize
+        };
         ranges.push(start..end);
         start = end;
     }
@@ -230,7 +287,8 @@ fn ranges(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<Range<usize>> {
 
 /// Requests per connection of each server.
 fn limits(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
-    let (servers, others) = (shape.servers, shape.traits.other_limits);
+    let servers = shape.servers;
+    let others = shape.traits.other_limits;
     if shape.fast {
         return vec![100; servers];
     }
@@ -252,7 +310,11 @@ fn fast_servers(servers: usize) -> usize {
 /// Response time of each server, in microseconds.
 fn response_times(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     // Fast servers are drawn as those of a web of all kinds.
-    let servers = if shape.fast { (shape.servers as f64 / SHARE_OF_FAST).round() as usize } else { shape.servers };
+    let servers = if shape.fast {
+        (shape.servers as f64 / SHARE_OF_FAST).round() as usize
+    } else {
+        shape.servers
+    };
     let mut times = stretched(servers, shape.decades, shape.traits.spread, random);
     let mut ascending = times.clone();
     ascending.sort_unstable_by(f64::total_cmp);
@@ -271,7 +333,12 @@ fn connection_times(responses: &[f64], mean: f64, random: &mut Xoshiro256PlusPlu
 }
 
 /// Numbers whose logarithms are so distributed. `decades` lie between the least and the greatest.
-fn stretched(count: usize, decades: f64, spread: Spread, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+fn stretched(
+    count: usize,
+    decades: f64,
+    spread: Spread,
+    random: &mut Xoshiro256PlusPlus,
+) -> Vec<f64> {
     let draw = |random: &mut Xoshiro256PlusPlus| match spread {
         Spread::Normal => normal(random),
         Spread::Even => random.random(),
@@ -280,7 +347,10 @@ fn stretched(count: usize, decades: f64, spread: Spread, random: &mut Xoshiro256
     let least = logarithms.iter().copied().fold(f64::INFINITY, f64::min);
     let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let step = decades / (most - least).max(f64::MIN_POSITIVE);
-    logarithms.into_iter().map(|logarithm| 10f64.powf((logarithm - least) * step)).collect()
+    logarithms
+        .into_iter()
+        .map(|logarithm| 10f64.powf((logarithm - least) * step))
+        .collect()
 }
 
 /// A number of mean 1 whose logarithm is normally distributed.
@@ -288,7 +358,8 @@ fn lognormal(deviation: f64, random: &mut Xoshiro256PlusPlus) -> f64 {
     (deviation * normal(random) - deviation * deviation / 2.0).exp()
 }
 
-/// A number below `count`, by Zipf's law with exponent 1: the inverse of its continuous distribution.
+/// A number below `count`, by Zipf's law with exponent 1: the inverse of its continuous
+/// distribution.
 fn zipf(count: usize, random: &mut Xoshiro256PlusPlus) -> usize {
     let rank = ((count + 1) as f64).powf(random.random::<f64>()) as usize;
     rank.clamp(1, count) - 1
@@ -313,26 +384,59 @@ pub(super) mod tests {
     /// Goal: the make-up that the module promises, at full size.
     #[test]
     fn servers_and_links_have_the_shares_of_the_paper() {
-        let web = Web::generate(Shape { servers: 500, pages: 30_000, ..SMALL });
-        let allowing = |requests: u32| web.servers.iter().filter(|server| server.requests == requests).count();
-        assert_eq!((web.pages.len(), allowing(1), allowing(100)), (30_000, 120, 330));
-        assert!(web.servers.iter().all(|server| server.requests <= 1_000 && !server.pages.is_empty()));
+        let web = Web::generate(Shape {
+            servers: 500,
+            pages: 30_000,
+            ..SMALL
+        });
+        let allowing = |requests: u32| {
+            web.servers
+                .iter()
+                .filter(|server| server.requests == requests)
+                .count()
+        };
+        assert_eq!(
+            (web.pages.len(), allowing(1), allowing(100)),
+            (30_000, 120, 330)
+        );
+        assert!(
+            web.servers
+                .iter()
+                .all(|server| server.requests <= 1_000 && !server.pages.is_empty())
+        );
 
         let links: usize = web.pages.iter().map(|page| page.links.len()).sum();
         let stays = |page: &Page, &to: &&usize| web.pages[*to].server == page.server;
-        let local: usize = web.pages.iter().map(|page| page.links.iter().filter(|to| stays(page, to)).count()).sum();
-        let (per_page, locality) = (links as f64 / 30_000.0, local as f64 / links as f64);
-        assert!((6.0..9.0).contains(&per_page) && (0.75..0.85).contains(&locality), "{per_page} {locality}");
+        let local: usize = web
+            .pages
+            .iter()
+            .map(|page| page.links.iter().filter(|to| stays(page, to)).count())
+            .sum();
+        let per_page = links as f64 / 30_000.0;
+        let locality = local as f64 / links as f64;
+        assert!(
+            (6.0..9.0).contains(&per_page) && (0.75..0.85).contains(&locality),
+            "{per_page} {locality}"
+        );
     }
 
     #[test]
     fn response_times_span_the_decades_and_4_percent_are_fast() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-        let responses = response_times(Shape { servers: 500, ..SMALL }, &mut random);
+        let responses = response_times(
+            Shape {
+                servers: 500,
+                ..SMALL
+            },
+            &mut random,
+        );
         assert_eq!(responses.iter().filter(|&&time| time < FAST_US).count(), 20);
         let least = responses.iter().copied().fold(f64::INFINITY, f64::min);
         let most = responses.iter().copied().fold(0.0, f64::max);
-        assert!(((most / least).log10() - 2.0).abs() < 1e-9, "{least} {most}");
+        assert!(
+            ((most / least).log10() - 2.0).abs() < 1e-9,
+            "{least} {most}"
+        );
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
         let connects = connection_times(&responses, 0.75, &mut random);
         assert!((mean(&connects) / mean(&responses) - 0.75).abs() < 1e-9);
@@ -341,11 +445,21 @@ pub(super) mod tests {
     #[test]
     fn evenly_spread_response_times_have_many_slow_servers() {
         let slow = |spread| {
-            let traits = Traits { spread, ..Traits::CHOSEN };
-            let shape = Shape { servers: 500, traits, ..SMALL };
+            let traits = Traits {
+                spread,
+                ..Traits::CHOSEN
+            };
+            let shape = Shape {
+                servers: 500,
+                traits,
+                ..SMALL
+            };
             let responses = response_times(shape, &mut Xoshiro256PlusPlus::seed_from_u64(3));
             let most = responses.iter().copied().fold(0.0, f64::max);
-            responses.iter().filter(|&&time| time > most / 10f64.sqrt()).count()
+            responses
+                .iter()
+                .filter(|&&time| time > most / 10f64.sqrt())
+                .count()
         };
         // A quarter of the logarithms lie in the upper quarter.
         assert!(slow(Spread::Normal) < 50 && (100..150).contains(&slow(Spread::Even)));
@@ -353,22 +467,45 @@ pub(super) mod tests {
 
     #[test]
     fn fast_servers_are_as_fast_as_the_fast_ones_of_the_whole_web() {
-        let shape = Shape { servers: 500, pages: 30_000, ..SMALL }.of_fast_servers();
+        let shape = Shape {
+            servers: 500,
+            pages: 30_000,
+            ..SMALL
+        }
+        .of_fast_servers();
         let web = Web::generate(shape);
         assert_eq!((web.servers.len(), web.pages.len()), (20, 4_000));
-        assert!(web.servers.iter().all(|server| (server.requests, server.pages.len()) == (100, 200)));
+        assert!(
+            web.servers
+                .iter()
+                .all(|server| (server.requests, server.pages.len()) == (100, 200))
+        );
         let responses = response_times(shape, &mut Xoshiro256PlusPlus::seed_from_u64(3));
-        assert!(responses.len() == 20 && responses.iter().all(|&time| time < FAST_US), "{responses:?}");
+        assert!(
+            responses.len() == 20 && responses.iter().all(|&time| time < FAST_US),
+            "{responses:?}"
+        );
     }
 
     #[test]
     fn all_pages_are_reached_from_the_first_whatever_the_seed() {
         for seed in 0..20 {
-            let web = Web::generate(Shape { servers: 10, pages: 60, seed, ..SMALL });
-            let (mut reached, mut ahead) = (BTreeSet::from([0]), vec![0]);
+            let web = Web::generate(Shape {
+                servers: 10,
+                pages: 60,
+                seed,
+                ..SMALL
+            });
+            let mut reached = BTreeSet::from([0]);
+            let mut ahead = vec![0];
             while let Some(page) = ahead.pop() {
                 assert!(!web.pages[page].links.contains(&page));
-                ahead.extend(web.pages[page].links.iter().filter(|&&to| reached.insert(to)));
+                ahead.extend(
+                    web.pages[page]
+                        .links
+                        .iter()
+                        .filter(|&&to| reached.insert(to)),
+                );
             }
             assert_eq!(reached.len(), 60);
         }
@@ -376,7 +513,8 @@ pub(super) mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_web() {
-        let [one, same, other] = [7, 7, 8].map(|seed| format!("{:?}", Web::generate(Shape { seed, ..SMALL })));
+        let [one, same, other] =
+            [7, 7, 8].map(|seed| format!("{:?}", Web::generate(Shape { seed, ..SMALL })));
         assert_eq!(one, same);
         assert_ne!(one, other);
     }

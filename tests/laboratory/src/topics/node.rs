@@ -1,10 +1,11 @@
-//! Node: the scheduler's own core and some connections in simulated time, for topics whose webs have no end.
+//! Node: the scheduler's own core and some connections in simulated time, for topics whose webs
+//! have no end.
 //!
 //! In: themes, a way to share. Out: what each topic got.
 //!
-//! A connection takes the server's time to connect twice, as it is opened and closed, and between them its requests follow one
-//! another. Each page leads to new ones of its topic, on servers drawn at random, until many of the topic wait. A server serves
-//! up to 50 requests on a connection.
+//! A connection takes the server's time to connect twice, as it is opened and closed, and between
+//! them its requests follow one another. Each page leads to new ones of its topic, on servers drawn
+//! at random, until many of the topic wait. A server serves up to 50 requests on a connection.
 //!
 //! Invariant, checked: a server never has two connections.
 
@@ -76,13 +77,24 @@ pub(super) fn crawl(themes: Themes, way: Way, seed: u64, of: &Settings) -> anyho
         pages_min: 0,
         limits: TopicLimits::default(),
     };
-    let configured: Vec<TurnRules> =
-        if way == Way::Turns { themes.topics.iter().map(rules).collect() } else { Vec::new() };
-    let settings = scheduler::Settings { topics: Topics::new(configured, SLICE), ..settings(1) };
+    let configured: Vec<TurnRules> = if way == Way::Turns {
+        themes.topics.iter().map(rules).collect()
+    } else {
+        Vec::new()
+    };
+    let settings = scheduler::Settings {
+        topics: Topics::new(configured, SLICE),
+        ..settings(1)
+    };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut drawn = |mean_ms: f64| Duration::from_secs_f64(mean_ms / 1e3 * (SPREAD * normal(&mut random)).exp());
-    let servers =
-        |theme: &Theme| (0..theme.servers).map(|_| [theme.connect_ms, theme.response_ms].map(&mut drawn)).collect();
+    let mut drawn = |mean_ms: f64| {
+        Duration::from_secs_f64(mean_ms / 1e3 * (SPREAD * normal(&mut random)).exp())
+    };
+    let servers = |theme: &Theme| {
+        (0..theme.servers)
+            .map(|_| [theme.connect_ms, theme.response_ms].map(&mut drawn))
+            .collect()
+    };
     let times = themes.topics.iter().map(servers).collect();
     let mut node = Node {
         themes: &themes,
@@ -103,10 +115,14 @@ pub(super) fn crawl(themes: Themes, way: Way, seed: u64, of: &Settings) -> anyho
     let end = Timestamp::ZERO + of.lasts;
     loop {
         while node.connections.len() < of.connections {
-            let Some(job) = node.scheduler.ask(node.now)? else { break };
+            let Some(job) = node.scheduler.ask(node.now)? else {
+                break;
+            };
             node.open(job)?;
         }
-        let Some(Reverse((at, connection))) = node.events.pop() else { break };
+        let Some(Reverse((at, connection))) = node.events.pop() else {
+            break;
+        };
         if at >= end {
             break;
         }
@@ -114,7 +130,13 @@ pub(super) fn crawl(themes: Themes, way: Way, seed: u64, of: &Settings) -> anyho
         node.advance(connection)?;
     }
     let names = themes.topics.map(|theme| theme.name);
-    Ok(Run { kind: themes.name, names, way, seed, parts: node.parts })
+    Ok(Run {
+        kind: themes.name,
+        names,
+        way,
+        seed,
+        parts: node.parts,
+    })
 }
 
 impl Node<'_> {
@@ -124,10 +146,18 @@ impl Node<'_> {
         let pages = pages.min(WAITING_MAX.saturating_sub(self.waiting[topic]));
         let mut new = Vec::new();
         for _ in 0..pages {
-            let server = format!("http://s{}.{}.test", self.random.random_range(0..theme.servers), theme.name);
+            let server = format!(
+                "http://s{}.{}.test",
+                self.random.random_range(0..theme.servers),
+                theme.name
+            );
             self.told[topic] += 1;
             let url = format!("{server}/{}", self.told[topic]);
-            new.push(NewPage { url, server, origin: origin(theme.name, "", Quality::SEED) });
+            new.push(NewPage {
+                url,
+                server,
+                origin: origin(theme.name, "", Quality::SEED),
+            });
         }
         self.waiting[topic] += pages;
         let ready = self.scheduler.ready(new);
@@ -137,17 +167,36 @@ impl Node<'_> {
     }
 
     fn open(&mut self, job: Job) -> anyhow::Result<()> {
-        let host = job.server.strip_prefix("http://s").context("a server of no topic")?;
+        let host = job
+            .server
+            .strip_prefix("http://s")
+            .context("a server of no topic")?;
         let (server, rest) = host.split_once('.').context("a server of no topic")?;
         let is_of = |theme: &Theme| rest.strip_suffix(".test") == Some(theme.name);
-        let topic = self.themes.topics.iter().position(is_of).context("a server of no topic")?;
+        let topic = self
+            .themes
+            .topics
+            .iter()
+            .position(is_of)
+            .context("a server of no topic")?;
         let server = server.parse()?;
-        ensure!(self.connected.insert((topic, server)), "a second connection to {}", job.server);
+        ensure!(
+            self.connected.insert((topic, server)),
+            "a second connection to {}",
+            job.server
+        );
         self.opened += 1;
         let [connect, response] = self.times[topic][server as usize];
         self.spend(topic, connect + response);
-        self.events.push(Reverse((self.now + connect + response, self.opened)));
-        let connection = Connection { job, topic, server, next: Next::Page(0), results: Vec::new() };
+        self.events
+            .push(Reverse((self.now + connect + response, self.opened)));
+        let connection = Connection {
+            job,
+            topic,
+            server,
+            next: Next::Page(0),
+            results: Vec::new(),
+        };
         self.connections.insert(self.opened, connection);
         Ok(())
     }
@@ -155,10 +204,15 @@ impl Node<'_> {
     /// A connection of a topic takes so long from now on.
     fn spend(&mut self, topic: usize, time: Duration) {
         let part = self.lasts / PARTS as u32;
-        let (mut from, to) = (self.now, self.now + time);
+        let mut from = self.now;
+        let to = self.now + time;
         while from < to {
             let number = self.part(from);
-            let until = if number + 1 < PARTS { (Timestamp::ZERO + part * (number as u32 + 1)).min(to) } else { to };
+            let until = if number + 1 < PARTS {
+                (Timestamp::ZERO + part * (number as u32 + 1)).min(to)
+            } else {
+                to
+            };
             self.parts[number].time[topic] += until.since(from);
             from = until;
         }
@@ -171,18 +225,30 @@ impl Node<'_> {
 
     /// What a connection waited for has come.
     fn advance(&mut self, number: u64) -> anyhow::Result<()> {
-        let mut connection = self.connections.remove(&number).context("an event without a connection")?;
-        let (topic, [connect, response_time]) =
-            (connection.topic, self.times[connection.topic][connection.server as usize]);
-        let Next::Page(page) = connection.next else { return self.report(connection) };
+        let mut connection = self
+            .connections
+            .remove(&number)
+            .context("an event without a connection")?;
+        let topic = connection.topic;
+        let [connect, response_time] = self.times[connection.topic][connection.server as usize];
+        let Next::Page(page) = connection.next else {
+            return self.report(connection);
+        };
         let end = response(response_time.as_micros() as u64);
-        connection.results.push(RequestResult { slot: connection.job.requests[page].slot, end });
+        connection.results.push(RequestResult {
+            slot: connection.job.requests[page].slot,
+            end,
+        });
         let part = self.part(self.now);
         self.parts[part].pages[topic] += 1;
         self.waiting[topic] -= 1;
         self.discover(topic, self.themes.topics[topic].links)?;
         let is_last = page + 1 == connection.job.requests.len();
-        let (time, next) = if is_last { (connect, Next::Closed) } else { (response_time, Next::Page(page + 1)) };
+        let (time, next) = if is_last {
+            (connect, Next::Closed)
+        } else {
+            (response_time, Next::Page(page + 1))
+        };
         connection.next = next;
         self.spend(topic, time);
         self.events.push(Reverse((self.now + time, number)));
@@ -191,7 +257,13 @@ impl Node<'_> {
     }
 
     fn report(&mut self, connection: Connection) -> anyhow::Result<()> {
-        let Connection { job, topic, server, results, .. } = connection;
+        let Connection {
+            job,
+            topic,
+            server,
+            results,
+            ..
+        } = connection;
         self.connected.remove(&(topic, server));
         let report = Report {
             job: job.id,
@@ -202,7 +274,9 @@ impl Node<'_> {
             last: true,
             requests: u32::try_from(results.len())?,
             results,
-            connect_us: Some(u32::try_from(self.times[topic][server as usize][0].as_micros())?),
+            connect_us: Some(u32::try_from(
+                self.times[topic][server as usize][0].as_micros(),
+            )?),
             // Nothing is said of an overlap: the paper's is expected, and there is none here.
             busy_us: 0,
             elapsed_us: 0,

@@ -1,5 +1,5 @@
-//! Themes: what the topics of a node are about, and so how many servers they have, how dense their links are and how slow their
-//! servers.
+//! Themes: what the topics of a node are about, and so how many servers they have, how dense their
+//! links are and how slow their servers.
 
 use std::fmt;
 
@@ -25,12 +25,25 @@ pub(super) struct Themes {
     pub(super) topics: [Theme; TOPICS],
 }
 
-const fn theme(name: &'static str, servers: u64, links: u64, connect_ms: f64, response_ms: f64) -> Theme {
-    Theme { name, servers, links, connect_ms, response_ms }
+const fn theme(
+    name: &'static str,
+    servers: u64,
+    links: u64,
+    connect_ms: f64,
+    response_ms: f64,
+) -> Theme {
+    Theme {
+        name,
+        servers,
+        links,
+        connect_ms,
+        response_ms,
+    }
 }
 
 impl Theme {
-    /// The webs: that of the claims, and the same with the latencies the other way round, and with equal ones.
+    /// The webs: that of the claims, and the same with the latencies the other way round, and with
+    /// equal ones.
     pub(super) const KINDS: [Themes; 3] = [
         Themes {
             name: "dense is slow",

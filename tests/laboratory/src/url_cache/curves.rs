@@ -25,10 +25,22 @@ pub(super) enum Policy {
 
 impl Policy {
     /// The policies whose hits depend on the size, the best first.
-    pub(super) const SIZED: [Policy; 5] = [Policy::Min, Policy::Clock, Policy::Lru, Policy::Random, Policy::Static];
+    pub(super) const SIZED: [Policy; 5] = [
+        Policy::Min,
+        Policy::Clock,
+        Policy::Lru,
+        Policy::Random,
+        Policy::Static,
+    ];
     /// All policies.
-    pub(super) const ALL: [Policy; 6] =
-        [Policy::Infinite, Policy::Min, Policy::Clock, Policy::Lru, Policy::Random, Policy::Static];
+    pub(super) const ALL: [Policy; 6] = [
+        Policy::Infinite,
+        Policy::Min,
+        Policy::Clock,
+        Policy::Lru,
+        Policy::Random,
+        Policy::Static,
+    ];
 
     /// Its name, as the paper writes it.
     pub(super) fn name(self) -> &'static str {
@@ -89,7 +101,11 @@ pub(super) struct Curves {
 
 impl Curves {
     /// Runs all policies at these sizes, which must ascend.
-    pub(super) fn measure(stream: &Stream, sizes: &[usize], progress: &mut dyn FnMut(&str)) -> Self {
+    pub(super) fn measure(
+        stream: &Stream,
+        sizes: &[usize],
+        progress: &mut dyn FnMut(&str),
+    ) -> Self {
         let repeats = &stream.repeats[stream.warm_up..];
         let mut curves = Curves {
             stream: stream.name,
@@ -100,10 +116,15 @@ impl Curves {
             points: Vec::with_capacity(Policy::SIZED.len() * sizes.len()),
         };
         let links = grouped(stream.fingerprints.len() as u64);
-        progress(&format!("{}: {links} links to {} URLs", curves.title(), grouped(stream.urls as u64)));
+        progress(&format!(
+            "{}: {links} links to {} URLs",
+            curves.title(),
+            grouped(stream.urls as u64)
+        ));
         for policy in Policy::SIZED {
             for &entries in sizes {
-                let replacing = |replacement| hits(UrlCache::replacing(entries, replacement), stream);
+                let replacing =
+                    |replacement| hits(UrlCache::replacing(entries, replacement), stream);
                 let hits = match policy {
                     Policy::Infinite => curves.infinite,
                     Policy::Min => optimal::hits(&stream.next, entries),
@@ -115,9 +136,17 @@ impl Curves {
                         hits(UrlCache::fixed(favourites), stream)
                     }
                 };
-                curves.points.push(Point { policy, entries, hits });
+                curves.points.push(Point {
+                    policy,
+                    entries,
+                    hits,
+                });
             }
-            progress(&format!("{}: {policy} at {} sizes", curves.title(), sizes.len()));
+            progress(&format!(
+                "{}: {policy} at {} sizes",
+                curves.title(),
+                sizes.len()
+            ));
         }
         curves
     }
@@ -126,7 +155,11 @@ impl Curves {
     pub(super) fn title(&self) -> String {
         match self.hosts_in_flight {
             Some(1) => format!("1 host in flight, {} stream", self.stream),
-            Some(hosts) => format!("{} hosts in flight, {} stream", grouped(hosts as u64), self.stream),
+            Some(hosts) => format!(
+                "{} hosts in flight, {} stream",
+                grouped(hosts as u64),
+                self.stream
+            ),
             None => format!("recorded trace, {} stream", self.stream),
         }
     }
@@ -138,22 +171,33 @@ impl Curves {
 
     /// The points of a policy, sizes ascending.
     pub(super) fn of(&self, policy: Policy) -> impl Iterator<Item = Point> {
-        self.points.iter().copied().filter(move |point| point.policy == policy)
+        self.points
+            .iter()
+            .copied()
+            .filter(move |point| point.policy == policy)
     }
 
     /// The hits of a policy at a size that was measured.
     pub(super) fn hits(&self, policy: Policy, entries: usize) -> Option<u64> {
-        self.of(policy).find(|point| point.entries == entries).map(|point| point.hits)
+        self.of(policy)
+            .find(|point| point.entries == entries)
+            .map(|point| point.hits)
     }
 
-    /// The doubling of the size that gains the policy the most; the smallest size if several gain the same.
+    /// The doubling of the size that gains the policy the most; the smallest size if several gain
+    /// the same.
     pub(super) fn knee(&self, policy: Policy) -> Option<Knee> {
         let mut knee: Option<Knee> = None;
         for point in self.of(policy) {
-            let Some(doubled) = self.hits(policy, point.entries * 2) else { continue };
+            let Some(doubled) = self.hits(policy, point.entries * 2) else {
+                continue;
+            };
             let gain = self.rate(doubled) - self.rate(point.hits);
             if knee.is_none_or(|knee| gain > knee.gain) {
-                knee = Some(Knee { entries: point.entries, gain });
+                knee = Some(Knee {
+                    entries: point.entries,
+                    gain,
+                });
             }
         }
         knee
@@ -195,7 +239,13 @@ mod tests {
         assert_eq!(line(&curves, Policy::Static), [2, 4, 6, 7]);
         assert_eq!(curves.hits(Policy::Lru, 3), Some(7));
         assert_eq!(curves.hits(Policy::Lru, 5), None);
-        assert_eq!(curves.knee(Policy::Lru), Some(Knee { entries: 2, gain: 5.0 / 8.0 }));
+        assert_eq!(
+            curves.knee(Policy::Lru),
+            Some(Knee {
+                entries: 2,
+                gain: 5.0 / 8.0
+            })
+        );
     }
 
     proptest! {

@@ -1,8 +1,8 @@
 //! Figure: hit rate over size, as SVG: a panel per stream, a line per policy.
 //!
-//! Invariants: well-formed XML that needs no font, script or file from elsewhere; and nothing in it comes from a
-//! trace, so nothing has to be escaped.
-//! Source: after the figures of Broder, Najork and Wiener 2003, section 5.
+//! Invariants: well-formed XML that needs no font, script or file from elsewhere; and nothing in it
+//! comes from a trace, so nothing has to be escaped. Source: after the figures of Broder, Najork
+//! and Wiener 2003, section 5.
 
 use super::curves::{Curves, Policy};
 use crate::plot;
@@ -17,8 +17,8 @@ const MARGIN: (f64, f64, f64, f64) = (56.0, 34.0, 14.0, 44.0);
 const HEAD: f64 = 34.0;
 const LEGEND: f64 = 34.0;
 
-/// A policy's colour, which people who do not see all colours can tell apart (Okabe and Ito 2008), and its dashes: LRU
-/// and CLOCK lie on one another.
+/// A policy's colour, which people who do not see all colours can tell apart (Okabe and Ito 2008),
+/// and its dashes: LRU and CLOCK lie on one another.
 fn style(policy: Policy) -> plot::Style {
     match policy {
         Policy::Infinite => ("#999999", "2 3"),
@@ -33,19 +33,30 @@ fn style(policy: Policy) -> plot::Style {
 /// The figure of what was measured.
 pub(super) fn svg(measured: &[Curves]) -> String {
     let rows = measured.len().div_ceil(COLUMNS);
-    let (width, height) = (PANEL.0 * COLUMNS as f64, HEAD + PANEL.1 * rows as f64 + LEGEND);
+    let width = PANEL.0 * COLUMNS as f64;
+    let height = HEAD + PANEL.1 * rows as f64 + LEGEND;
     let mut lines = Vec::new();
     for (number, curves) in measured.iter().enumerate() {
-        let (x, y) = (PANEL.0 * (number % COLUMNS) as f64, HEAD + PANEL.1 * (number / COLUMNS) as f64);
-        lines.push(format!("<g transform=\"translate({x} {y})\">\n{}\n</g>", panel(curves)));
+        let x = PANEL.0 * (number % COLUMNS) as f64;
+        let y = HEAD + PANEL.1 * (number / COLUMNS) as f64;
+        lines.push(format!(
+            "<g transform=\"translate({x} {y})\">\n{}\n</g>",
+            panel(curves)
+        ));
     }
     let step = width / Policy::ALL.len() as f64;
     for (number, policy) in Policy::ALL.into_iter().enumerate() {
-        let (x, y) = (step * (number as f64 + 0.2), height - LEGEND / 2.0);
+        let x = step * (number as f64 + 0.2);
+        let y = height - LEGEND / 2.0;
         lines.push(plot::sample(style(policy), (x, y), policy.name()));
     }
     let heading = "Hit rate of a URL cache over its size";
-    plot::figure((width, height), heading, &format!("{heading}, by policy"), &lines)
+    plot::figure(
+        (width, height),
+        heading,
+        &format!("{heading}, by policy"),
+        &lines,
+    )
 }
 
 /// Finds the place in a panel for a size and a rate.
@@ -56,11 +67,24 @@ struct Scale {
 
 impl Scale {
     fn of(curves: &Curves) -> Self {
-        let exponents = || curves.points.iter().map(|point| (point.entries as f64).log2());
+        let exponents = || {
+            curves
+                .points
+                .iter()
+                .map(|point| (point.entries as f64).log2())
+        };
         let least = exponents().fold(f64::INFINITY, f64::min).floor();
         let most = exponents().fold(f64::NEG_INFINITY, f64::max).ceil();
         // One size alone still needs a width.
-        if least < most { Scale { exponents: (least, most) } } else { Scale { exponents: (least, least + 1.0) } }
+        if least < most {
+            Scale {
+                exponents: (least, most),
+            }
+        } else {
+            Scale {
+                exponents: (least, least + 1.0),
+            }
+        }
     }
 
     fn x(&self, entries: f64) -> f64 {
@@ -76,44 +100,71 @@ impl Scale {
 /// The panel of a stream, its upper left corner at 0, 0.
 fn panel(curves: &Curves) -> String {
     let scale = Scale::of(curves);
-    let (left, right, top, bottom) = (MARGIN.0, PANEL.0 - MARGIN.2, scale.y(1.0), scale.y(0.0));
-    let (middle_x, middle_y) = ((left + right) / 2.0, (top + bottom) / 2.0);
+    let left = MARGIN.0;
+    let right = PANEL.0 - MARGIN.2;
+    let top = scale.y(1.0);
+    let bottom = scale.y(0.0);
+    let middle_x = (left + right) / 2.0;
+    let middle_y = (top + bottom) / 2.0;
     let mut lines = Vec::new();
 
-    lines.push(format!("<text x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", 24.0, curves.title()));
+    lines.push(format!(
+        "<text x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+        24.0,
+        curves.title()
+    ));
     for fifth in 0..=5 {
         let y = scale.y(f64::from(fifth) / 5.0);
-        lines.push(format!("<path d=\"M{left:.1} {y:.1}H{right:.1}\" stroke=\"#ddd\"/>"));
-        let (x, y, percent) = (left - 6.0, y + 4.0, fifth * 20);
-        lines.push(format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" font-size=\"11\">{percent} %</text>"));
+        lines.push(format!(
+            "<path d=\"M{left:.1} {y:.1}H{right:.1}\" stroke=\"#ddd\"/>"
+        ));
+        let x = left - 6.0;
+        let y = y + 4.0;
+        let percent = fifth * 20;
+        lines.push(format!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" font-size=\"11\">{percent} \
+             %</text>"
+        ));
     }
-    let (least, most) = (scale.exponents.0 as i32, scale.exponents.1 as i32);
+    let least = scale.exponents.0 as i32;
+    let most = scale.exponents.1 as i32;
     for exponent in (least..=most).filter(|exponent| (exponent - least) % 2 == 0) {
         let x = scale.x(f64::from(exponent).exp2());
-        lines.push(format!("<path d=\"M{x:.1} {bottom:.1}v5\" stroke=\"#222\"/>"));
         lines.push(format!(
-            "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"11\">2<tspan dy=\"-5\" \
-             font-size=\"8\">{exponent}</tspan></text>",
+            "<path d=\"M{x:.1} {bottom:.1}v5\" stroke=\"#222\"/>"
+        ));
+        lines.push(format!(
+            "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"11\">2<tspan \
+             dy=\"-5\" font-size=\"8\">{exponent}</tspan></text>",
             bottom + 19.0
         ));
     }
-    lines.push(format!("<path d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\" fill=\"none\" stroke=\"#222\"/>"));
     lines.push(format!(
-        "<text x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"11\">entries</text>",
+        "<path d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\" fill=\"none\" stroke=\"#222\"/>"
+    ));
+    lines.push(format!(
+        "<text x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
+         font-size=\"11\">entries</text>",
         bottom + 36.0
     ));
     lines.push(format!(
-        "<text transform=\"translate(14 {middle_y:.1}) rotate(-90)\" text-anchor=\"middle\" font-size=\"11\">hits per \
-         link</text>"
+        "<text transform=\"translate(14 {middle_y:.1}) rotate(-90)\" text-anchor=\"middle\" \
+         font-size=\"11\">hits per link</text>"
     ));
     lines.extend(expected_knee(curves, &scale));
 
     let at = |entries: usize, hits: u64| (scale.x(entries as f64), scale.y(curves.rate(hits)));
     let infinite = scale.y(curves.rate(curves.infinite));
-    lines.push(plot::polyline(style(Policy::Infinite), [(left, infinite), (right, infinite)]));
+    lines.push(plot::polyline(
+        style(Policy::Infinite),
+        [(left, infinite), (right, infinite)],
+    ));
     // The most important line comes last, and so lies on top.
     for policy in Policy::SIZED.into_iter().rev() {
-        lines.push(plot::polyline(style(policy), curves.of(policy).map(|point| at(point.entries, point.hits))));
+        lines.push(plot::polyline(
+            style(policy),
+            curves.of(policy).map(|point| at(point.entries, point.hits)),
+        ));
     }
     lines.join("\n")
 }
@@ -127,10 +178,13 @@ fn expected_knee(curves: &Curves, scale: &Scale) -> Option<String> {
     if !(scale.exponents.0..=scale.exponents.1).contains(&expected.log2()) {
         return None;
     }
-    let (x, top, bottom) = (scale.x(expected), scale.y(1.0), scale.y(0.0));
+    let x = scale.x(expected);
+    let top = scale.y(1.0);
+    let bottom = scale.y(0.0);
     Some(format!(
-        "<path d=\"M{x:.1} {top:.1}V{bottom:.1}\" stroke=\"#888\" stroke-dasharray=\"1 3\"/>\n<text x=\"{:.1}\" \
-         y=\"{:.1}\" font-size=\"10\" fill=\"#666\">hosts × links per page</text>",
+        "<path d=\"M{x:.1} {top:.1}V{bottom:.1}\" stroke=\"#888\" stroke-dasharray=\"1 \
+         3\"/>\n<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" fill=\"#666\">hosts × links per \
+         page</text>",
         x + 4.0,
         bottom - 6.0
     ))
@@ -144,7 +198,11 @@ mod tests {
 
     fn measured(sizes: &[usize]) -> Vec<Curves> {
         let links: Vec<u64> = (0..3_000).map(|place| place * place % 977).collect();
-        let streams = [(StreamName::Full, Some(2)), (StreamName::Cross, Some(2)), (StreamName::Full, None)];
+        let streams = [
+            (StreamName::Full, Some(2)),
+            (StreamName::Cross, Some(2)),
+            (StreamName::Full, None),
+        ];
         let curves = |(name, hosts)| {
             let stream = Stream::new(name, hosts, hosts.map(|_| 61.0), links.clone());
             Curves::measure(&stream, sizes, &mut |_| ())
@@ -159,10 +217,20 @@ mod tests {
         assert!(svg.trim_end().ends_with("</svg>"));
         assert_eq!(svg.matches("<polyline ").count(), 3 * Policy::ALL.len());
         for policy in Policy::ALL {
-            assert_eq!(svg.matches(&format!("stroke=\"{}\"", style(policy).0)).count(), 3 + 1, "{policy}");
+            assert_eq!(
+                svg.matches(&format!("stroke=\"{}\"", style(policy).0))
+                    .count(),
+                3 + 1,
+                "{policy}"
+            );
             assert_eq!(svg.matches(&format!(">{policy}<")).count(), 1);
         }
-        for text in ["2 hosts in flight, cross stream", "recorded trace, full stream", ">entries<", "hits per link"] {
+        for text in [
+            "2 hosts in flight, cross stream",
+            "recorded trace, full stream",
+            ">entries<",
+            "hits per link",
+        ] {
             assert!(svg.contains(text), "{text}");
         }
         // 2 x 61 lies within the first panel; the second and third know nothing of it.
@@ -176,7 +244,10 @@ mod tests {
             assert_well_formed(&svg);
             for points in svg.split("points=\"").skip(1) {
                 for place in points.split('"').next().unwrap().split([' ', ',']) {
-                    assert!((0.0..=440.0).contains(&place.parse::<f64>().unwrap()), "{place}");
+                    assert!(
+                        (0.0..=440.0).contains(&place.parse::<f64>().unwrap()),
+                        "{place}"
+                    );
                 }
             }
         }

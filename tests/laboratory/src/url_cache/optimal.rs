@@ -2,12 +2,13 @@
 //!
 //! In: for each link, when the same URL is met next. Out: hits.
 //!
-//! Whenever there is one entry too many, the URL goes that is met again last (Belady 1966). Because MIN is a limit to
-//! all policies, it may also turn away the URL that it was just asked for, and it looks only at links that are counted.
+//! Whenever there is one entry too many, the URL goes that is met again last (Belady 1966). Because
+//! MIN is a limit to all policies, it may also turn away the URL that it was just asked for, and it
+//! looks only at links that are counted.
 //!
-//! Invariant: MIN keeps stretches of time between two links to a URL, each of which ends with a hit that is counted. No
-//! moment lies within more stretches than there are entries. Whatever a cache of the crawler does keeps to that too, so
-//! none can have more hits.
+//! Invariant: MIN keeps stretches of time between two links to a URL, each of which ends with a hit
+//! that is counted. No moment lies within more stretches than there are entries. Whatever a cache
+//! of the crawler does keeps to that too, so none can have more hits.
 
 use super::stream::NEVER;
 use std::collections::BinaryHeap;
@@ -15,10 +16,12 @@ use std::collections::BinaryHeap;
 /// Hits with that many entries, given [`Stream::next`](super::stream::Stream::next).
 pub(super) fn hits(next: &[u32], entries: usize) -> u64 {
     let mut hits = 0;
-    // For each place: whether the URL met there is kept until then. A URL is known by where it is met next.
+    // For each place: whether the URL met there is kept until then. A URL is known by where it is
+    // met next.
     let mut kept = vec![false; next.len()];
     let mut n_kept = 0;
-    // All places that are kept, the last one on top. Below them are some that were passed meanwhile.
+    // All places that are kept, the last one on top. Below them are some that were passed
+    // meanwhile.
     let mut last = BinaryHeap::new();
     for (place, &next) in next.iter().enumerate() {
         if kept[place] {
@@ -51,7 +54,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The most counted hits of any cache: tries every content the cache could have after each link.
+    /// The most counted hits of any cache: tries every content the cache could have after each
+    /// link.
     fn by_trial(links: &[u64], warm_up: usize, entries: u32) -> u64 {
         let contents = 1usize << 6;
         let mut most = vec![None; contents];
@@ -78,15 +82,25 @@ mod tests {
     fn what_is_met_last_gives_way() {
         // Two URLs, then two others that come once, then the first two again.
         let next = [4, 5, NEVER, NEVER, NEVER, NEVER];
-        assert_eq!([0, 1, 2, 3].map(|entries| hits(&next, entries)), [0, 1, 2, 2]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|entries| hits(&next, entries)),
+            [0, 1, 2, 2]
+        );
     }
 
     #[test]
     fn the_heap_is_cleaned_and_the_hits_stay() {
         // One URL met 10,000 times, in between others that are not met again.
-        let links: Vec<u64> = (0..20_000).map(|place| if place % 2 == 0 { 0 } else { place }).collect();
+        let links: Vec<u64> = (0..20_000)
+            .map(|place| if place % 2 == 0 { 0 } else { place })
+            .collect();
         let stream = stream(links);
-        assert_eq!(hits(&stream.next, 1), (stream.warm_up..20_000).filter(|place| place % 2 == 0).count() as u64);
+        assert_eq!(
+            hits(&stream.next, 1),
+            (stream.warm_up..20_000)
+                .filter(|place| place % 2 == 0)
+                .count() as u64
+        );
     }
 
     proptest! {

@@ -1,13 +1,15 @@
-//! Stream: the links of a trace that pass one place of a crawler, and what can be known of them beforehand.
+//! Stream: the links of a trace that pass one place of a crawler, and what can be known of them
+//! beforehand.
 //!
-//! In: fingerprints. Out: for each link whether it repeats an earlier one and when it is met next; which are the most
-//! frequent.
+//! In: fingerprints. Out: for each link whether it repeats an earlier one and when it is met next;
+//! which are the most frequent.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 
-/// The next use of a URL that counts for nothing: it never comes, or comes while the caches are filled.
+/// The next use of a URL that counts for nothing: it never comes, or comes while the caches are
+/// filled.
 pub(super) const NEVER: u32 = u32::MAX;
 
 /// The links that a stream has (Broder, Najork and Wiener 2003, section 4).
@@ -40,7 +42,8 @@ pub(super) struct Stream {
     pub(super) warm_up: usize,
     /// Says for each link whether the same URL came before.
     pub(super) repeats: Vec<bool>,
-    /// For each link, the place of the next link to the same URL if that one is counted, else [`NEVER`].
+    /// For each link, the place of the next link to the same URL if that one is counted, else
+    /// [`NEVER`].
     pub(super) next: Vec<u32>,
     /// URLs by how often they are counted, the most frequent first.
     pub(super) favourites: Vec<u64>,
@@ -58,7 +61,8 @@ impl Stream {
     ) -> Self {
         let warm_up = fingerprints.len() / 3;
 
-        // From here on URLs are numbers in the order in which they appear: that is quicker than fingerprints.
+        // From here on URLs are numbers in the order in which they appear: that is quicker than
+        // fingerprints.
         let mut numbers = HashMap::new();
         let mut urls = Vec::new();
         let mut repeats = Vec::with_capacity(fingerprints.len());
@@ -83,12 +87,27 @@ impl Stream {
             counts[number as usize] += u32::from(counted);
         }
 
-        let mut order: Vec<u32> = (0..urls.len() as u32).filter(|&number| counts[number as usize] > 0).collect();
+        let mut order: Vec<u32> = (0..urls.len() as u32)
+            .filter(|&number| counts[number as usize] > 0)
+            .collect();
         order.sort_by_key(|&number| Reverse(counts[number as usize]));
-        let favourites = order.into_iter().map(|number| urls[number as usize]).collect();
+        let favourites = order
+            .into_iter()
+            .map(|number| urls[number as usize])
+            .collect();
         let urls = urls.len();
 
-        Stream { name, hosts_in_flight, links_per_page, fingerprints, warm_up, repeats, next, favourites, urls }
+        Stream {
+            name,
+            hosts_in_flight,
+            links_per_page,
+            fingerprints,
+            warm_up,
+            repeats,
+            next,
+            favourites,
+            urls,
+        }
     }
 
     /// Links that are counted.
@@ -110,8 +129,12 @@ pub(super) mod tests {
     fn a_stream_knows_what_repeats_what_comes_next_and_what_is_frequent() {
         let stream = stream(vec![5, 5, 7, 5, 9, 9, 7, 9, 5]);
         assert_eq!((stream.warm_up, stream.counted(), stream.urls), (3, 6, 3));
-        assert_eq!(stream.repeats, [false, true, false, true, false, true, true, true, true]);
-        // The 5 in the second place is met while the caches are filled, so it counts for nothing for the one before.
+        assert_eq!(
+            stream.repeats,
+            [false, true, false, true, false, true, true, true, true]
+        );
+        // The 5 in the second place is met while the caches are filled, so it counts for nothing
+        // for the one before.
         assert_eq!(stream.next, [NEVER, 3, 6, 8, 5, 7, NEVER, NEVER, NEVER]);
         assert_eq!(stream.favourites, [9, 5, 7]);
     }

@@ -1,7 +1,7 @@
 //! Contender: something that fetches all pages of a web, in processes of its own.
 //!
-//! In: a web. Out: what it cost, all processes counted whole when they have ended. The web runs on a thread of this process
-//! and is not counted.
+//! In: a web. Out: what it cost, all processes counted whole when they have ended. The web runs on
+//! a thread of this process and is not counted.
 
 use super::super::known_urls;
 use super::round::{Round, What};
@@ -33,8 +33,9 @@ pub enum Contender {
         /// Keys of its configuration, beside those of all.
         set: Vec<String>,
     },
-    /// The yardstick: a loop in one process with the same HTTP client and link extraction. It is given the list of URLs. It
-    /// has no frontier, no URL-seen test, no robots.txt and no politeness.
+    /// The yardstick: a loop in one process with the same HTTP client and link extraction. It is
+    /// given the list of URLs. It has no frontier, no URL-seen test, no robots.txt and no
+    /// politeness.
     KnownUrls,
     /// `wget2 --recursive`, by its own rules; it keeps nothing.
     Wget2 {
@@ -71,12 +72,20 @@ struct ToldOfProcess {
 impl Contender {
     /// The build of this program.
     pub fn this() -> Contender {
-        Contender::Build { name: "this build".to_owned(), programs: binaries(), set: Vec::new() }
+        Contender::Build {
+            name: "this build".to_owned(),
+            programs: binaries(),
+            set: Vec::new(),
+        }
     }
 
     /// The build of this program, configured otherwise.
     pub fn this_with(set: &[String]) -> Contender {
-        Contender::Build { name: "other setting".to_owned(), programs: binaries(), set: set.to_owned() }
+        Contender::Build {
+            name: "other setting".to_owned(),
+            programs: binaries(),
+            set: set.to_owned(),
+        }
     }
 
     /// Another build, with keys of its configuration.
@@ -86,11 +95,16 @@ impl Contender {
     pub fn other(programs: &Path, set: &[String]) -> anyhow::Result<Contender> {
         ensure!(
             programs.join("rhumb").is_file(),
-            "there is no rhumb in {}: name the folder of the programs of a build, such as target/release",
+            "there is no rhumb in {}: name the folder of the programs of a build, such as \
+             target/release",
             programs.display()
         );
         let programs = std::path::absolute(programs)?;
-        Ok(Contender::Build { name: "other build".to_owned(), programs, set: set.to_owned() })
+        Ok(Contender::Build {
+            name: "other build".to_owned(),
+            programs,
+            set: set.to_owned(),
+        })
     }
 
     /// `wget2`, with the threads that a web needs.
@@ -98,9 +112,14 @@ impl Contender {
     /// # Errors
     /// It cannot run here: why.
     pub fn wget2(web: Web) -> anyhow::Result<Contender> {
-        ensure!(web != Web::Modern, "it crashes where servers end connections in TLS (1.99)");
+        ensure!(
+            web != Web::Modern,
+            "it crashes where servers end connections in TLS (1.99)"
+        );
         wget2::check()?;
-        Ok(Contender::Wget2 { threads: web.wget2_threads() })
+        Ok(Contender::Wget2 {
+            threads: web.wget2_threads(),
+        })
     }
 
     /// Has it fetch a web of a profile; `set`: keys of the crawl's configuration, for a build.
@@ -108,11 +127,20 @@ impl Contender {
     /// # Errors
     /// It cannot be run, or pages are missing.
     pub fn round(&self, profile: &Profile, set: &[String]) -> anyhow::Result<Round> {
-        let port = if let Contender::Wget2 { .. } = self { wget2::PORT } else { profile.port };
-        let world = World::alone(Profile { port, ..profile.clone() });
+        let port = if let Contender::Wget2 { .. } = self {
+            wget2::PORT
+        } else {
+            profile.port
+        };
+        let world = World::alone(Profile {
+            port,
+            ..profile.clone()
+        });
         let cpu_before = cpu_of_ended_processes()?;
         let mut round = match self {
-            Contender::Build { programs, set: own, .. } => crawl(&world, programs, &[set, own].concat())?,
+            Contender::Build {
+                programs, set: own, ..
+            } => crawl(&world, programs, &[set, own].concat())?,
             Contender::KnownUrls => fetch_known_urls(&world)?,
             Contender::Wget2 { threads } => wget2::fetch(&world, *threads, ROUND_AT_MOST)?,
         };
@@ -122,42 +150,71 @@ impl Contender {
             round.put(What::CpuMs, "rhumb", rest);
         }
         round.put_all(What::CpuMs, cpu_ms);
-        round.put_all(What::Connections, world.web.report().connections as f64 / round.pages as f64);
-        round.put_all(What::PagesPerS, round.pages as f64 / world.web.report().elapsed_s);
+        round.put_all(
+            What::Connections,
+            world.web.report().connections as f64 / round.pages as f64,
+        );
+        round.put_all(
+            What::PagesPerS,
+            round.pages as f64 / world.web.report().elapsed_s,
+        );
         Ok(round)
     }
 }
 
 /// CPU seconds of all processes that this one started and that have ended, theirs included.
 pub(crate) fn cpu_of_ended_processes() -> anyhow::Result<f64> {
-    Ok(rhumb_telemetry::process::cpu_time(std::process::id()).context("no CPU time in /proc")?.ended_children_s)
+    Ok(rhumb_telemetry::process::cpu_time(std::process::id())
+        .context("no CPU time in /proc")?
+        .ended_children_s)
 }
 
 /// Crawls the world from its first page.
 fn crawl(world: &World, programs: &Path, set: &[String]) -> anyhow::Result<Round> {
     let watch = Watch::prepare(world.folder())?;
     let listen = format!("stages.scheduler.listen={}", watch.scheduler);
-    let crawl = world.crawl().programs(programs).environment("PATH", &watch.path).set(&listen);
+    let crawl = world
+        .crawl()
+        .programs(programs)
+        .environment("PATH", &watch.path)
+        .set(&listen);
     let started = Instant::now();
-    let mut crawl = set.iter().fold(crawl, |crawl, assignment| crawl.set(assignment)).start();
+    let mut crawl = set
+        .iter()
+        .fold(crawl, |crawl, assignment| crawl.set(assignment))
+        .start();
     let watch = watch.begin(crawl.pids("rhumb")[0]);
     let code = crawl.exit_code(ROUND_AT_MOST);
     let whole_s = started.elapsed().as_secs_f64();
     let seen = watch.end();
     ensure!(code == 0, "rhumb ended with {code}:\n{}", crawl.log());
     let summary = world.folder().join("summary.json");
-    let summary = std::fs::read(&summary).with_context(|| format!("cannot read {}", summary.display()))?;
+    let summary =
+        std::fs::read(&summary).with_context(|| format!("cannot read {}", summary.display()))?;
     let told: Told = serde_json::from_slice(&summary).context("the summary is not understood")?;
     let report = world.web.report();
-    ensure!(report.ok, "the crawl was not perfect: {}", serde_json::to_string(&report)?);
-    ensure!(told.complete && told.pages == report.pages.expected, "the crawl was not complete: {told:?}");
+    ensure!(
+        report.ok,
+        "the crawl was not perfect: {}",
+        serde_json::to_string(&report)?
+    );
+    ensure!(
+        told.complete && told.pages == report.pages.expected,
+        "the crawl was not complete: {told:?}"
+    );
 
     let mut round = Round::of(told.pages);
     round.put_all(What::WholeS, whole_s);
-    for ToldOfProcess { stage, cpu_s, peak_rss_bytes } in &told.processes {
-        for (what, more) in
-            [(What::CpuMs, cpu_s * 1e3 / told.pages as f64), (What::PeakMb, *peak_rss_bytes as f64 / 1e6)]
-        {
+    for ToldOfProcess {
+        stage,
+        cpu_s,
+        peak_rss_bytes,
+    } in &told.processes
+    {
+        for (what, more) in [
+            (What::CpuMs, cpu_s * 1e3 / told.pages as f64),
+            (What::PeakMb, *peak_rss_bytes as f64 / 1e6),
+        ] {
             let before = round.number(what, stage).unwrap_or(0.0);
             round.put(what, stage, before + more);
         }
@@ -179,16 +236,25 @@ fn fetch_known_urls(world: &World) -> anyhow::Result<Round> {
         .context("cannot start this program again")?;
     let mut list = String::new();
     for host in 0..world.web.seed_urls().len() as u32 {
-        list.push_str(&format!("{} {}\n", world.web.host_name(host), world.web.host_address(host)));
+        list.push_str(&format!(
+            "{} {}\n",
+            world.web.host_name(host),
+            world.web.host_address(host)
+        ));
     }
     for url in world.web.truth().pages {
         list.push_str(&url);
         list.push('\n');
     }
-    child.stdin.take().context("no pipe")?.write_all(list.as_bytes())?;
+    child
+        .stdin
+        .take()
+        .context("no pipe")?
+        .write_all(list.as_bytes())?;
     let output = child.wait_with_output()?;
     let whole_s = started.elapsed().as_secs_f64();
-    let fetched: known_urls::Fetched = serde_json::from_slice(&output.stdout).context("the loop said nothing")?;
+    let fetched: known_urls::Fetched =
+        serde_json::from_slice(&output.stdout).context("the loop said nothing")?;
     let missing = world.web.report().missing.count;
     ensure!(missing == 0, "the loop missed {missing} pages");
     let mut round = Round::of(fetched.pages);

@@ -27,10 +27,11 @@ pub enum What {
     BrokerKb,
     /// Messages per page that streams stored, by stream. Each is acked to who published it.
     Stored,
-    /// Kilobytes per page that streams stored, by stream: the number of its messages, and the mean size of those seen in it.
+    /// Kilobytes per page that streams stored, by stream: the number of its messages, and the mean
+    /// size of those seen in it.
     StoredKb,
-    /// Milliseconds from the last byte of a page until its new links are in the frontier: the median, and what 95 % do not
-    /// exceed. A build may not tell.
+    /// Milliseconds from the last byte of a page until its new links are in the frontier: the
+    /// median, and what 95 % do not exceed. A build may not tell.
     LinksMs,
     /// Context switches per page, by process: how often it was woken, or had to give way.
     Switches,
@@ -66,11 +67,17 @@ pub struct Round {
 
 impl Round {
     pub(super) fn of(pages: u64) -> Round {
-        Round { pages, numbers: BTreeMap::new() }
+        Round {
+            pages,
+            numbers: BTreeMap::new(),
+        }
     }
 
     pub(super) fn put(&mut self, what: What, of: &str, number: f64) {
-        self.numbers.entry(what).or_default().insert(of.to_owned(), number);
+        self.numbers
+            .entry(what)
+            .or_default()
+            .insert(of.to_owned(), number);
     }
 
     pub(super) fn put_all(&mut self, what: What, number: f64) {
@@ -103,8 +110,11 @@ impl Round {
                 lists.entry((*what, of)).or_default().push(*number);
             }
         }
-        let mut all = Round::of(median(rounds.iter().map(|round| round.pages as f64).collect()) as u64);
-        lists.into_iter().for_each(|((what, of), numbers)| all.put(what, of, median(numbers)));
+        let mut all =
+            Round::of(median(rounds.iter().map(|round| round.pages as f64).collect()) as u64);
+        lists
+            .into_iter()
+            .for_each(|((what, of), numbers)| all.put(what, of, median(numbers)));
         all
     }
 }
@@ -123,17 +133,23 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// How a number of one contender, `of` something, is to that of another, round by round; none where one of them does not
-    /// tell it.
-    pub fn of_ratios(what: What, one: (&[Round], &str), another: (&[Round], &str)) -> Option<Spread> {
-        let ratio = |(a, b): (&Round, &Round)| Some(a.number(what, one.1)? / b.number(what, another.1)?);
+    /// How a number of one contender, `of` something, is to that of another, round by round; none
+    /// where one of them does not tell it.
+    pub fn of_ratios(
+        what: What,
+        one: (&[Round], &str),
+        another: (&[Round], &str),
+    ) -> Option<Spread> {
+        let ratio =
+            |(a, b): (&Round, &Round)| Some(a.number(what, one.1)? / b.number(what, another.1)?);
         let ratios: Option<Vec<f64>> = one.0.iter().zip(another.0).map(ratio).collect();
         Spread::of(ratios?)
     }
 
     /// How a number of a contender lies; none where it is not told.
     pub fn of_numbers(what: What, rounds: &[Round]) -> Option<Spread> {
-        let numbers: Option<Vec<f64>> = rounds.iter().map(|round| round.number(what, ALL)).collect();
+        let numbers: Option<Vec<f64>> =
+            rounds.iter().map(|round| round.number(what, ALL)).collect();
         Spread::of(numbers?)
     }
 
@@ -142,7 +158,12 @@ impl Spread {
         numbers.sort_by(f64::total_cmp);
         let last = numbers.len().checked_sub(1)?;
         let at = |quarter: usize| numbers[(last * quarter + 2) / 4];
-        Some(Spread { median: at(2), lower: at(1), upper: at(3), pairs: numbers.len() })
+        Some(Spread {
+            median: at(2),
+            lower: at(1),
+            upper: at(3),
+            pairs: numbers.len(),
+        })
     }
 }
 
@@ -152,16 +173,31 @@ mod tests {
 
     fn round(numbers: &[(&str, f64)]) -> Round {
         let mut round = Round::of(10);
-        numbers.iter().for_each(|(of, number)| round.put(What::CpuMs, of, *number));
+        numbers
+            .iter()
+            .for_each(|(of, number)| round.put(What::CpuMs, of, *number));
         round
     }
 
     #[test]
     fn rounds_have_medians_and_what_is_of_some_counts_where_it_is() {
-        let rounds = [round(&[("broker", 3.0), ("parser", 1.0)]), round(&[("broker", 1.0)]), round(&[("broker", 2.0)])];
+        let rounds = [
+            round(&[("broker", 3.0), ("parser", 1.0)]),
+            round(&[("broker", 1.0)]),
+            round(&[("broker", 2.0)]),
+        ];
         let median = Round::median(&rounds);
-        assert_eq!((median.pages, median.number(What::CpuMs, "broker")), (10, Some(2.0)));
-        assert_eq!((median.number(What::CpuMs, "parser"), median.number(What::PeakMb, "all")), (Some(1.0), None));
+        assert_eq!(
+            (median.pages, median.number(What::CpuMs, "broker")),
+            (10, Some(2.0))
+        );
+        assert_eq!(
+            (
+                median.number(What::CpuMs, "parser"),
+                median.number(What::PeakMb, "all")
+            ),
+            (Some(1.0), None)
+        );
         let mut sum = rounds[0].clone();
         sum.add_up(What::CpuMs);
         assert_eq!(sum.all(What::CpuMs), 4.0);
@@ -169,11 +205,25 @@ mod tests {
 
     #[test]
     fn pairs_are_compared_round_by_round() {
-        let of = |numbers: &[f64]| numbers.iter().map(|number| round(&[("all", *number)])).collect::<Vec<_>>();
-        let (one, another) = (of(&[2.0, 30.0, 8.0, 10.0, 6.0]), of(&[1.0, 10.0, 2.0, 2.0, 1.0]));
+        let of = |numbers: &[f64]| {
+            numbers
+                .iter()
+                .map(|number| round(&[("all", *number)]))
+                .collect::<Vec<_>>()
+        };
+        let one = of(&[2.0, 30.0, 8.0, 10.0, 6.0]);
+        let another = of(&[1.0, 10.0, 2.0, 2.0, 1.0]);
         let ratios = |what, another: &[Round]| Spread::of_ratios(what, (&one, ALL), (another, ALL));
         let spread = ratios(What::CpuMs, &another).unwrap();
-        assert_eq!(spread, Spread { median: 4.0, lower: 3.0, upper: 5.0, pairs: 5 });
+        assert_eq!(
+            spread,
+            Spread {
+                median: 4.0,
+                lower: 3.0,
+                upper: 5.0,
+                pairs: 5
+            }
+        );
         assert_eq!(ratios(What::PeakMb, &another), None);
         assert_eq!(ratios(What::CpuMs, &[]), None);
     }

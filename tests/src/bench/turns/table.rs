@@ -1,4 +1,5 @@
-//! Table: the rounds of contenders side by side, and how the first one's are to those of the others.
+//! Table: the rounds of contenders side by side, and how the first one's are to those of the
+//! others.
 
 use super::round::ALL;
 use super::{Contender, Round, Spread, What};
@@ -46,36 +47,63 @@ struct Ratio {
 impl Table {
     /// Of the rounds of contenders, in their order.
     pub fn new(contenders: &[Contender], rounds: Vec<Vec<Round>>) -> Table {
-        let columns = contenders.iter().zip(rounds).map(|(contender, rounds)| Column {
-            name: contender.to_string(),
-            median: Round::median(&rounds),
-            rounds,
-        });
+        let columns = contenders
+            .iter()
+            .zip(rounds)
+            .map(|(contender, rounds)| Column {
+                name: contender.to_string(),
+                median: Round::median(&rounds),
+                rounds,
+            });
         let contenders: Vec<Column> = columns.collect();
-        let ratios = contenders.split_first().map_or(Vec::new(), |(first, others)| {
-            let pairs = COMPARED.iter().flat_map(|compared| others.iter().map(move |other| (*compared, other)));
-            pairs.filter_map(|((what, of), other)| ratio(first, other, what, of)).collect()
-        });
+        let ratios = contenders
+            .split_first()
+            .map_or(Vec::new(), |(first, others)| {
+                let pairs = COMPARED
+                    .iter()
+                    .flat_map(|compared| others.iter().map(move |other| (*compared, other)));
+                pairs
+                    .filter_map(|((what, of), other)| ratio(first, other, what, of))
+                    .collect()
+            });
         Table { contenders, ratios }
     }
 }
 
-/// A part of one is compared with the same part of another, or with all of one that is of one piece.
+/// A part of one is compared with the same part of another, or with all of one that is of one
+/// piece.
 fn ratio(first: &Column, other: &Column, what: What, of: &'static str) -> Option<Ratio> {
     let has_part = other.rounds.first()?.number(what, of).is_some();
-    let spread = Spread::of_ratios(what, (&first.rounds, of), (&other.rounds, if has_part { of } else { ALL }))?;
-    Some(Ratio { what, of, to: other.name.clone(), spread })
+    let spread = Spread::of_ratios(
+        what,
+        (&first.rounds, of),
+        (&other.rounds, if has_part { of } else { ALL }),
+    )?;
+    Some(Ratio {
+        what,
+        of,
+        to: other.name.clone(),
+        spread,
+    })
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<30}", "")?;
-        self.contenders.iter().try_for_each(|column| write!(f, " {:>16}", column.name))?;
+        self.contenders
+            .iter()
+            .try_for_each(|column| write!(f, " {:>16}", column.name))?;
         writeln!(f)?;
-        let numbers = || self.contenders.iter().flat_map(|column| &column.median.numbers);
+        let numbers = || {
+            self.contenders
+                .iter()
+                .flat_map(|column| &column.median.numbers)
+        };
         let rows: BTreeSet<(What, bool, &str)> = numbers()
             .flat_map(|(what, of)| {
-                of.iter().filter(|(_, number)| **number >= SHOWN_MIN).map(|(of, _)| (*what, of != ALL, of.as_str()))
+                of.iter()
+                    .filter(|(_, number)| **number >= SHOWN_MIN)
+                    .map(|(of, _)| (*what, of != ALL, of.as_str()))
             })
             .collect();
         for (what, _, of) in rows {
@@ -92,12 +120,29 @@ impl fmt::Display for Table {
             }
             writeln!(f)?;
         }
-        for Ratio { what, of, to, spread: Spread { median, lower, upper, pairs } } in &self.ratios {
-            let of = if *of == ALL { String::new() } else { format!(" of {of}") };
+        for Ratio {
+            what,
+            of,
+            to,
+            spread:
+                Spread {
+                    median,
+                    lower,
+                    upper,
+                    pairs,
+                },
+        } in &self.ratios
+        {
+            let of = if *of == ALL {
+                String::new()
+            } else {
+                format!(" of {of}")
+            };
             let first = self.contenders.first().map_or("", |column| &column.name);
             writeln!(
                 f,
-                "{}{of}, {first} to {to}: {median:.2} (a quarter of {pairs} pairs below {lower:.2}, one above {upper:.2})",
+                "{}{of}, {first} to {to}: {median:.2} (a quarter of {pairs} pairs below \
+                 {lower:.2}, one above {upper:.2})",
                 what.title()
             )?;
         }

@@ -1,8 +1,9 @@
 //! Watch: what the broker of a crawl and its processes tell while it runs, whatever build it is of.
 //!
-//! In: the folder of a crawl that is to start, the process that conducts it. Out: messages, bytes and context switches per
-//! page. The crawl finds a `nats-server` on its `PATH` that is the usual one with its monitor on: that counts anyway, and is
-//! asked a few times a second. What happens after the last look, when nothing is fetched any more, is not counted.
+//! In: the folder of a crawl that is to start, the process that conducts it. Out: messages, bytes
+//! and context switches per page. The crawl finds a `nats-server` on its `PATH` that is the usual
+//! one with its monitor on: that counts anyway, and is asked a few times a second. What happens
+//! after the last look, when nothing is fetched any more, is not counted.
 
 use super::round::{Round, What};
 use crate::harness::http_get;
@@ -47,7 +48,8 @@ pub(super) struct Seen {
     streams: BTreeMap<String, StreamTotals>,
     /// Context switches, by process.
     switches: BTreeMap<u32, (String, u64)>,
-    /// How many messages with new links came into the frontier within so many seconds from the last byte of their page.
+    /// How many messages with new links came into the frontier within so many seconds from the last
+    /// byte of their page.
     links: Vec<(f64, u64)>,
 }
 
@@ -101,15 +103,27 @@ impl Watch {
     pub(super) fn prepare(folder: &Path) -> anyhow::Result<Prepared> {
         let executable = rhumb::broker::find_or_install().context("no nats-server")?;
         let free_port = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
-        let (port, scheduler) = (free_port()?, format!("127.0.0.1:{}", free_port()?));
+        let port = free_port()?;
+        let scheduler = format!("127.0.0.1:{}", free_port()?);
         let bin = folder.join("bin");
         fs::create_dir_all(&bin)?;
-        let script = format!("#!/bin/sh\nexec '{}' \"$@\" --http_port {port}\n", executable.display());
+        let script = format!(
+            "#!/bin/sh\nexec '{}' \"$@\" --http_port {port}\n",
+            executable.display()
+        );
         let program = bin.join(BROKER);
         fs::write(&program, script)?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
-        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-        Ok(Prepared { path, scheduler, monitor: format!("127.0.0.1:{port}") })
+        let path = format!(
+            "{}:{}",
+            bin.display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        Ok(Prepared {
+            path,
+            scheduler,
+            monitor: format!("127.0.0.1:{port}"),
+        })
     }
 }
 
@@ -144,8 +158,13 @@ impl Watch {
 impl Seen {
     fn look(&mut self, monitor: &str) -> anyhow::Result<()> {
         self.broker = serde_json::from_str(&http_get(monitor, "/varz")?)?;
-        let jsz: Jsz = serde_json::from_str(&http_get(monitor, "/jsz?accounts=true&streams=true")?)?;
-        for StreamDetail { name, state } in jsz.account_details.into_iter().flat_map(|account| account.stream_detail) {
+        let jsz: Jsz =
+            serde_json::from_str(&http_get(monitor, "/jsz?accounts=true&streams=true")?)?;
+        for StreamDetail { name, state } in jsz
+            .account_details
+            .into_iter()
+            .flat_map(|account| account.stream_detail)
+        {
             let stream = self.streams.entry(name).or_default();
             stream.stored = state.last_seq;
             stream.seen = (stream.seen.0 + state.messages, stream.seen.1 + state.bytes);
@@ -155,7 +174,10 @@ impl Seen {
 
     fn look_at_links(&mut self, scheduler: &str) -> anyhow::Result<()> {
         let metrics = http_get(scheduler, "/metrics")?;
-        self.links = metrics.lines().filter_map(|line| bucket(line.strip_prefix(LINKS)?)).collect();
+        self.links = metrics
+            .lines()
+            .filter_map(|line| bucket(line.strip_prefix(LINKS)?))
+            .collect();
         Ok(())
     }
 
@@ -169,13 +191,27 @@ impl Seen {
     pub(super) fn put(self, round: &mut Round) {
         let pages = round.pages as f64;
         let per_page = |number: u64| number as f64 / pages;
-        let BrokerTotals { in_msgs, out_msgs, in_bytes, out_bytes } = self.broker;
+        let BrokerTotals {
+            in_msgs,
+            out_msgs,
+            in_bytes,
+            out_bytes,
+        } = self.broker;
         for (of, messages, bytes) in [("in", in_msgs, in_bytes), ("out", out_msgs, out_bytes)] {
             round.put(What::BrokerMessages, of, per_page(messages));
             round.put(What::BrokerKb, of, per_page(bytes) / 1e3);
         }
-        for (name, StreamTotals { stored, seen: (messages, bytes) }) in self.streams {
-            let name = name.replacen("KV_rhumb_default_", "bucket ", 1).replacen("rhumb_default_", "", 1);
+        for (
+            name,
+            StreamTotals {
+                stored,
+                seen: (messages, bytes),
+            },
+        ) in self.streams
+        {
+            let name =
+                name.replacen("KV_rhumb_default_", "bucket ", 1)
+                    .replacen("rhumb_default_", "", 1);
             let mean_bytes = bytes as f64 / messages.max(1) as f64;
             round.put(What::Stored, &name, per_page(stored));
             round.put(What::StoredKb, &name, per_page(stored) * mean_bytes / 1e3);
@@ -184,28 +220,40 @@ impl Seen {
             let before = round.number(What::Switches, &name).unwrap_or(0.0);
             round.put(What::Switches, &name, before + per_page(switches));
         }
-        if let (Some(half), Some(most)) = (quantile(&self.links, 0.5), quantile(&self.links, 0.95)) {
+        if let (Some(half), Some(most)) = (quantile(&self.links, 0.5), quantile(&self.links, 0.95))
+        {
             round.put_all(What::LinksMs, half * 1e3);
             round.put(What::LinksMs, "95 %", most * 1e3);
         }
-        [What::BrokerMessages, What::BrokerKb, What::Stored, What::StoredKb, What::Switches]
-            .into_iter()
-            .for_each(|what| round.add_up(what));
+        [
+            What::BrokerMessages,
+            What::BrokerKb,
+            What::Stored,
+            What::StoredKb,
+            What::Switches,
+        ]
+        .into_iter()
+        .for_each(|what| round.add_up(what));
     }
 }
 
 /// A bucket of a histogram, from its upper bound on: the bound, and how many are within it.
 fn bucket(line: &str) -> Option<(f64, u64)> {
     let (bound, count) = line.split_once("\"} ")?;
-    Some((bound.replace("+Inf", "inf").parse().ok()?, count.parse().ok()?))
+    Some((
+        bound.replace("+Inf", "inf").parse().ok()?,
+        count.parse().ok()?,
+    ))
 }
 
-/// What a share of all does not exceed, between the bounds of its bucket in proportion; none when there is nothing, or when it
-/// is in the bucket without an upper bound.
+/// What a share of all does not exceed, between the bounds of its bucket in proportion; none when
+/// there is nothing, or when it is in the bucket without an upper bound.
 fn quantile(buckets: &[(f64, u64)], share: f64) -> Option<f64> {
     let (_, all) = *buckets.last().filter(|(_, all)| *all > 0)?;
     let wanted = share * all as f64;
-    let at = buckets.iter().position(|(_, within)| *within as f64 >= wanted)?;
+    let at = buckets
+        .iter()
+        .position(|(_, within)| *within as f64 >= wanted)?;
     let (low, below) = at.checked_sub(1).map_or((0.0, 0), |before| buckets[before]);
     let (high, within) = buckets[at];
     let part = (wanted - below as f64) / (within - below) as f64;
@@ -220,18 +268,26 @@ fn family(parent: u32) -> Vec<(u32, String)> {
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
         let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
         let its_parent: u32 = fields.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        (pid == parent || its_parent == parent).then(|| (pid, if name == BROKER { "broker" } else { name }.to_owned()))
+        (pid == parent || its_parent == parent)
+            .then(|| (pid, if name == BROKER { "broker" } else { name }.to_owned()))
     });
     all.collect()
 }
 
 /// How often the threads of a process were switched to another, of their own accord or not.
 fn switches(pid: u32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let of_thread = |folder: &Path| -> u64 {
         let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
-        let numbers = status.lines().filter(|line| line.contains("ctxt_switches:"));
-        numbers.filter_map(|line| line.rsplit_once(':')?.1.trim().parse::<u64>().ok()).sum()
+        let numbers = status
+            .lines()
+            .filter(|line| line.contains("ctxt_switches:"));
+        numbers
+            .filter_map(|line| line.rsplit_once(':')?.1.trim().parse::<u64>().ok())
+            .sum()
     };
     threads.map(|thread| of_thread(&thread.path())).sum()
 }
@@ -243,7 +299,11 @@ mod tests {
     #[test]
     fn this_process_is_of_its_own_family_and_is_switched() {
         let pid = std::process::id();
-        assert!(family(pid).iter().any(|(one, name)| *one == pid && !name.is_empty()));
+        assert!(
+            family(pid)
+                .iter()
+                .any(|(one, name)| *one == pid && !name.is_empty())
+        );
         std::thread::sleep(Duration::from_millis(5));
         assert!(switches(pid) > 0);
         assert_eq!((family(u32::MAX), switches(u32::MAX)), (Vec::new(), 0));
@@ -256,16 +316,52 @@ mod tests {
         let buckets = [(0.01, 0), (0.05, 10), (0.1, 19), (f64::INFINITY, 20)];
         assert_eq!(quantile(&buckets, 0.5), Some(0.05));
         assert!((quantile(&buckets, 0.25).unwrap() - 0.03).abs() < 1e-9);
-        assert_eq!((quantile(&buckets, 0.99), quantile(&[], 0.5), quantile(&[(0.01, 0)], 0.5)), (None, None, None));
+        assert_eq!(
+            (
+                quantile(&buckets, 0.99),
+                quantile(&[], 0.5),
+                quantile(&[(0.01, 0)], 0.5)
+            ),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn what_a_stream_stored_is_its_number_times_the_mean_size_of_what_was_seen() {
-        let streams = BTreeMap::from([("pages".to_owned(), StreamTotals { stored: 20, seen: (4, 8000) })]);
-        let broker = BrokerTotals { in_msgs: 30, out_msgs: 40, in_bytes: 50_000, out_bytes: 0 };
+        let streams = BTreeMap::from([(
+            "pages".to_owned(),
+            StreamTotals {
+                stored: 20,
+                seen: (4, 8000),
+            },
+        )]);
+        let broker = BrokerTotals {
+            in_msgs: 30,
+            out_msgs: 40,
+            in_bytes: 50_000,
+            out_bytes: 0,
+        };
         let mut round = Round::of(10);
-        Seen { broker, streams, switches: BTreeMap::new(), links: Vec::new() }.put(&mut round);
-        assert_eq!((round.all(What::Stored), round.number(What::StoredKb, "pages")), (2.0, Some(4.0)));
-        assert_eq!((round.all(What::BrokerMessages), round.number(What::BrokerKb, "in")), (7.0, Some(5.0)));
+        Seen {
+            broker,
+            streams,
+            switches: BTreeMap::new(),
+            links: Vec::new(),
+        }
+        .put(&mut round);
+        assert_eq!(
+            (
+                round.all(What::Stored),
+                round.number(What::StoredKb, "pages")
+            ),
+            (2.0, Some(4.0))
+        );
+        assert_eq!(
+            (
+                round.all(What::BrokerMessages),
+                round.number(What::BrokerKb, "in")
+            ),
+            (7.0, Some(5.0))
+        );
     }
 }

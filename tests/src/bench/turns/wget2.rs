@@ -1,8 +1,8 @@
 //! wget2, a recursive downloader in one process, as a user would run it on the same web.
 //!
-//! In: a world. Out: the pages that it fetched. It keeps nothing of them, as a crawl without an archiver. It asks the system's
-//! resolver: in a mount namespace of its own it sees a file of hosts that is ours. It names no port in its requests (wget2
-//! 1.99), so the web is on that of HTTP.
+//! In: a world. Out: the pages that it fetched. It keeps nothing of them, as a crawl without an
+//! archiver. It asks the system's resolver: in a mount namespace of its own it sees a file of hosts
+//! that is ours. It names no port in its requests (wget2 1.99), so the web is on that of HTTP.
 
 use super::round::{Round, What};
 use crate::harness::{Said, World, run};
@@ -32,8 +32,13 @@ pub(super) fn check() -> anyhow::Result<()> {
     ensure!(is_there("wget2"), "wget2 is not installed");
     ensure!(is_there("unshare"), "unshare (util-linux) is not installed");
     let said = run(&mut in_namespace(&["/etc/hosts", "true"]), CHECK_AT_MOST);
-    ensure!(said.code == 0, "the system gives wget2 no file of hosts of its own: {}", said.err.trim());
-    TcpListener::bind(("127.0.0.1", PORT)).with_context(|| format!("its web cannot be on port {PORT}"))?;
+    ensure!(
+        said.code == 0,
+        "the system gives wget2 no file of hosts of its own: {}",
+        said.err.trim()
+    );
+    TcpListener::bind(("127.0.0.1", PORT))
+        .with_context(|| format!("its web cannot be on port {PORT}"))?;
     Ok(())
 }
 
@@ -42,16 +47,20 @@ pub(super) fn check() -> anyhow::Result<()> {
 /// # Errors
 /// It cannot be run, or pages are missing.
 pub(super) fn fetch(world: &World, threads: u32, at_most: Duration) -> anyhow::Result<Round> {
-    let (hosts, pages) = (world.folder().join("hosts"), world.folder().join("pages"));
-    let (mut lines, mut domains) = (String::from("127.0.0.1 localhost\n"), Vec::new());
+    let hosts = world.folder().join("hosts");
+    let pages = world.folder().join("pages");
+    let mut lines = String::from("127.0.0.1 localhost\n");
+    let mut domains = Vec::new();
     for host in 0..world.web.seed_urls().len() as u32 {
         let name = world.web.host_name(host);
         lines.push_str(&format!("{} {name}\n", world.web.host_address(host).ip()));
         domains.push(name);
     }
     std::fs::write(&hosts, lines)?;
-    let (hosts, pages) = (hosts.display().to_string(), format!("--directory-prefix={}", pages.display()));
-    let (domains, threads) = (format!("--domains={}", domains.join(",")), format!("--max-threads={threads}"));
+    let hosts = hosts.display().to_string();
+    let pages = format!("--directory-prefix={}", pages.display());
+    let domains = format!("--domains={}", domains.join(","));
+    let threads = format!("--max-threads={threads}");
     let seed = &world.web.seed_urls()[0];
     let command = [
         &*hosts,
@@ -69,10 +78,17 @@ pub(super) fn fetch(world: &World, threads: u32, at_most: Duration) -> anyhow::R
     let started = Instant::now();
     let Said { code, err, .. } = run(&mut in_namespace(&command), at_most);
     let whole_s = started.elapsed().as_secs_f64();
-    ensure!([0, SERVER_ERRORS].contains(&code), "wget2 ended with {code}: {err}");
+    ensure!(
+        [0, SERVER_ERRORS].contains(&code),
+        "wget2 ended with {code}: {err}"
+    );
     let pages = world.web.report().pages;
     let fetched = pages.expected - world.web.report().missing.count;
-    ensure!(fetched as f64 >= pages.expected as f64 * WHOLE, "wget2 fetched {fetched} of {} pages", pages.expected);
+    ensure!(
+        fetched as f64 >= pages.expected as f64 * WHOLE,
+        "wget2 fetched {fetched} of {} pages",
+        pages.expected
+    );
     let mut round = Round::of(fetched);
     round.put_all(What::WholeS, whole_s);
     Ok(round)
@@ -80,6 +96,8 @@ pub(super) fn fetch(world: &World, threads: u32, at_most: Duration) -> anyhow::R
 
 fn in_namespace(arguments: &[&str]) -> Command {
     let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--mount", "bash", "-c", WITH_HOSTS, "-"]).args(arguments);
+    command
+        .args(["--map-root-user", "--mount", "bash", "-c", WITH_HOSTS, "-"])
+        .args(arguments);
     command
 }

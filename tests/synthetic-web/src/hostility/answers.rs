@@ -27,34 +27,57 @@ const FIELD_BYTES: usize = 4 << 10;
 const FIELDS: usize = 75;
 
 impl Hostility {
-    /// Answers a request for a URL other than robots.txt. The pages of the host end as [`pages`](Self::pages) says.
+    /// Answers a request for a URL other than robots.txt. The pages of the host end as
+    /// [`pages`](Self::pages) says.
     pub(crate) async fn answer(self, mut exchange: Exchange<'_>) -> io::Result<()> {
         match self {
             Self::Refuses => exchange.refuse("").await,
-            Self::RefusesForADay => exchange.refuse(&format!("Retry-After: {RETRY_AFTER_S}\r\n")).await,
+            Self::RefusesForADay => {
+                exchange
+                    .refuse(&format!("Retry-After: {RETRY_AFTER_S}\r\n"))
+                    .await
+            }
             Self::Silent => exchange.wait(Duration::MAX).await,
             Self::BreaksOff => {
-                exchange.write(&head("text/html", "Content-Length: 100000\r\n")).await?;
-                exchange.write("<p>half a page</p>\n".repeat(1_000).as_bytes()).await?;
+                exchange
+                    .write(&head("text/html", "Content-Length: 100000\r\n"))
+                    .await?;
+                exchange
+                    .write("<p>half a page</p>\n".repeat(1_000).as_bytes())
+                    .await?;
                 // The half arrives before the reset, which would void it.
                 exchange.wait(DRIP_EVERY).await?;
                 exchange.reset()
             }
             Self::Drips => exchange.drip("text/html", b"").await,
-            Self::ServerErrors => exchange.send("500 Internal Server Error", "text/plain", "", b"sorry\n").await,
-            Self::Vanished => exchange.send("410 Gone", "text/plain", "", b"no more\n").await,
+            Self::ServerErrors => {
+                exchange
+                    .send("500 Internal Server Error", "text/plain", "", b"sorry\n")
+                    .await
+            }
+            Self::Vanished => {
+                exchange
+                    .send("410 Gone", "text/plain", "", b"no more\n")
+                    .await
+            }
             Self::HeadDrips => exchange.drip_head().await,
             Self::HeadHuge => {
                 let fields = field().repeat(FIELDS);
-                exchange.send("200 OK", "text/html", &fields, b"<p>small</p>").await
+                exchange
+                    .send("200 OK", "text/html", &fields, b"<p>small</p>")
+                    .await
             }
             Self::HeadEndless => exchange.pour_head().await,
             Self::HeadMissing => {
-                exchange.write(b"<html><body><p>Nothing before this.</p></body></html>\n").await?;
+                exchange
+                    .write(b"<html><body><p>Nothing before this.</p></body></html>\n")
+                    .await?;
                 hung_up()
             }
             Self::BodyMissing => {
-                exchange.write(&head("text/html", "Content-Length: 1000\r\n")).await?;
+                exchange
+                    .write(&head("text/html", "Content-Length: 1000\r\n"))
+                    .await?;
                 hung_up()
             }
             Self::Garbage => {
@@ -67,7 +90,11 @@ impl Hostility {
     }
 
     /// Answers the request for robots.txt. `rules` is its text, where it has one.
-    pub(crate) async fn answer_robots(self, mut exchange: Exchange<'_>, rules: &str) -> io::Result<()> {
+    pub(crate) async fn answer_robots(
+        self,
+        mut exchange: Exchange<'_>,
+        rules: &str,
+    ) -> io::Result<()> {
         match self {
             Self::RobotsRefused => exchange.refuse("").await,
             Self::RobotsDrips => exchange.drip("text/plain", rules.as_bytes()).await,
@@ -76,15 +103,21 @@ impl Hostility {
             Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => hung_up(),
             Self::RobotsLoop => {
                 let location = "Location: /robots.txt\r\n";
-                exchange.send("301 Moved Permanently", "text/plain", location, b"").await
+                exchange
+                    .send("301 Moved Permanently", "text/plain", location, b"")
+                    .await
             }
             Self::RobotsElsewhere => {
                 let location = format!("Location: {}\r\n", exchange.plan.url(0, Resource::Robots));
-                exchange.send("301 Moved Permanently", "text/plain", &location, b"").await
+                exchange
+                    .send("301 Moved Permanently", "text/plain", &location, b"")
+                    .await
             }
             Self::Mapped => {
                 let text = rules.to_owned() + &sitemap::robots_line(exchange.plan, exchange.host);
-                exchange.send("200 OK", "text/plain", "", text.as_bytes()).await
+                exchange
+                    .send("200 OK", "text/plain", "", text.as_bytes())
+                    .await
             }
             Self::RobotsBinary => {
                 let noise = noise(exchange.host, 10_000);
@@ -94,22 +127,46 @@ impl Hostility {
             Self::RobotsPacked => {
                 let mut packed = GzEncoder::new(Vec::new(), Compression::default());
                 packed.write_all(rules.as_bytes())?;
-                exchange.send("200 OK", "text/plain", "Content-Encoding: gzip\r\n", &packed.finish()?).await
+                exchange
+                    .send(
+                        "200 OK",
+                        "text/plain",
+                        "Content-Encoding: gzip\r\n",
+                        &packed.finish()?,
+                    )
+                    .await
             }
             Self::RobotsShort => {
                 // Its end, with the rules, is missing.
                 let text = format!("# rules\n{rules}");
-                exchange.write(&head("text/plain", &format!("Content-Length: {}\r\n", text.len()))).await?;
+                exchange
+                    .write(&head(
+                        "text/plain",
+                        &format!("Content-Length: {}\r\n", text.len()),
+                    ))
+                    .await?;
                 exchange.write(&text.as_bytes()[..20]).await?;
                 hung_up()
             }
             Self::RobotsUtf16 => {
-                let body: Vec<u8> = format!("\u{feff}{rules}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-                exchange.send("200 OK", "text/plain; charset=utf-8", "", &body).await
+                let body: Vec<u8> = format!("\u{feff}{rules}")
+                    .encode_utf16()
+                    .flat_map(u16::to_le_bytes)
+                    .collect();
+                exchange
+                    .send("200 OK", "text/plain; charset=utf-8", "", &body)
+                    .await
             }
             _ => {
-                let body = [b"\xef\xbb\xbf# caf\xe9\n", rules.as_bytes(), b"Disallow: /caf\xe9/\n"].concat();
-                exchange.send("200 OK", "text/plain; charset=utf-8", "", &body).await
+                let body = [
+                    b"\xef\xbb\xbf# caf\xe9\n",
+                    rules.as_bytes(),
+                    b"Disallow: /caf\xe9/\n",
+                ]
+                .concat();
+                exchange
+                    .send("200 OK", "text/plain; charset=utf-8", "", &body)
+                    .await
             }
         }
     }
@@ -117,7 +174,8 @@ impl Hostility {
 
 impl Exchange<'_> {
     async fn refuse(self, fields: &str) -> io::Result<()> {
-        self.send("429 Too Many Requests", "text/plain", fields, b"not now\n").await
+        self.send("429 Too Many Requests", "text/plain", fields, b"not now\n")
+            .await
     }
 
     /// Sends `beginning`, then a byte at a time until the crawler goes away.
@@ -151,13 +209,18 @@ impl Exchange<'_> {
     /// Asks to be left alone for a moment.
     pub(crate) async fn send_busy(self) -> io::Result<()> {
         let fields = format!("Retry-After: {}\r\n", self.plan.profile.retry_after_s);
-        self.send("503 Service Unavailable", "text/plain", &fields, b"later\n").await
+        self.send("503 Service Unavailable", "text/plain", &fields, b"later\n")
+            .await
     }
 
-    /// Sends a robots.txt of this many bytes: first the rules, then comments. Behind the part that counts, it says that
-    /// nothing is allowed.
+    /// Sends a robots.txt of this many bytes: first the rules, then comments. Behind the part that
+    /// counts, it says that nothing is allowed.
     async fn pour(mut self, rules: &str, bytes: u64) -> io::Result<()> {
-        let length = if bytes < u64::MAX { format!("Content-Length: {bytes}\r\n") } else { String::new() };
+        let length = if bytes < u64::MAX {
+            format!("Content-Length: {bytes}\r\n")
+        } else {
+            String::new()
+        };
         self.write(&head("text/plain", &length)).await?;
         let comments = "# nothing\n".repeat(ROBOTS_BYTES_MAX / 10);
         let beginning = [rules, &comments, "\nUser-agent: *\nDisallow: /\n"].concat();

@@ -41,11 +41,20 @@ impl Hostility {
     }
 
     /// Sends a page.
-    pub(crate) async fn send_page(self, mut exchange: Exchange<'_>, page: String) -> io::Result<()> {
+    pub(crate) async fn send_page(
+        self,
+        mut exchange: Exchange<'_>,
+        page: String,
+    ) -> io::Result<()> {
         let bytes = page.len();
         match self {
             Self::BodyShort => {
-                exchange.write(&head(HTML, &format!("Content-Length: {}\r\n", bytes + BYTES_MISSING))).await?;
+                exchange
+                    .write(&head(
+                        HTML,
+                        &format!("Content-Length: {}\r\n", bytes + BYTES_MISSING),
+                    ))
+                    .await?;
                 exchange.write(page.as_bytes()).await?;
                 hung_up()
             }
@@ -58,24 +67,34 @@ impl Hostility {
                 }
             }
             Self::BodyChunks => {
-                exchange.write(&head(HTML, "Transfer-Encoding: chunked\r\n")).await?;
-                exchange.write(format!("{bytes:x}\r\n{page}\r\nno chunk\r\n").as_bytes()).await?;
+                exchange
+                    .write(&head(HTML, "Transfer-Encoding: chunked\r\n"))
+                    .await?;
+                exchange
+                    .write(format!("{bytes:x}\r\n{page}\r\nno chunk\r\n").as_bytes())
+                    .await?;
                 hung_up()
             }
             Self::GzipBomb => {
                 let bomb = exchange.plan.bombs()?.gzip(page.as_bytes())?;
-                exchange.send("200 OK", HTML, "Content-Encoding: gzip\r\n", &bomb).await
+                exchange
+                    .send("200 OK", HTML, "Content-Encoding: gzip\r\n", &bomb)
+                    .await
             }
             Self::BrotliBomb => {
                 let bomb = exchange.plan.bombs()?.brotli(page.as_bytes());
-                exchange.send("200 OK", HTML, "Content-Encoding: br\r\n", &bomb).await
+                exchange
+                    .send("200 OK", HTML, "Content-Encoding: br\r\n", &bomb)
+                    .await
             }
             _ => {
                 let page = match self.tongue() {
                     Some(tongue) => tongue.encode(&page),
                     None => page.into_bytes(),
                 };
-                exchange.send_typed("200 OK", self.content_type(), "", &page).await
+                exchange
+                    .send_typed("200 OK", self.content_type(), "", &page)
+                    .await
             }
         }
     }

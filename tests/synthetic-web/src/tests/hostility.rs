@@ -10,27 +10,48 @@ const KINDS: u32 = Hostility::ALL.len() as u32;
 #[tokio::test]
 async fn every_kind_of_hostility_does_what_it_says() {
     let web = SyntheticWeb::start(hostile()).unwrap();
-    let hosts = (0..web.web.plan.profile.hosts).filter_map(|host| Some((host, web.hostility(host)?)));
+    let hosts =
+        (0..web.web.plan.profile.hosts).filter_map(|host| Some((host, web.hostility(host)?)));
     // All at once: some are silent for as long as the client listens.
-    futures::future::join_all(hosts.map(|(host, hostility)| does_what_it_says(&web, host, hostility))).await;
+    futures::future::join_all(
+        hosts.map(|(host, hostility)| does_what_it_says(&web, host, hostility)),
+    )
+    .await;
     all_closed(&web).await;
     assert_eq!(web.report().violations.parallel, 0);
 }
 
 async fn does_what_it_says(web: &SyntheticWeb, host: u32, hostility: Hostility) {
-    let (page, robots) = (answer(web, host, "/").await, answer(web, host, "/robots.txt").await);
-    let answers = Answers { web, host, page, robots };
+    let page = answer(web, host, "/").await;
+    let robots = answer(web, host, "/robots.txt").await;
+    let answers = Answers {
+        web,
+        host,
+        page,
+        robots,
+    };
     use Hostility::*;
     match hostility {
-        Refuses | RefusesForADay | Silent | HangsUp | Closes | Resets | BreaksOff | Drips | Garbage | ServerErrors
-        | Vanished | Busy | Http2 | Http2GoAway | Http2Resets => answers.are_of_server(hostility).await,
-        RobotsRefused | RobotsDrips | RobotsEndless | RobotsHuge | RobotsBinary | RobotsUtf16 | RobotsLatin1
-        | RobotsLoop | RobotsElsewhere | RobotsPacked | RobotsShort => answers.are_of_robots(hostility),
-        NameMissing | NameEmpty | NameFails | NameSilent | NameShy | NameSlow => answers.are_of_name(hostility),
-        HeadDrips | HeadHuge | HeadEndless | HeadMissing | BodyMissing | BodyShort | BodyEndless | BodyChunks
-        | GzipBomb | BrotliBomb | Mistyped | Untyped => answers.are_of_message(hostility),
-        TagSoup | Based | Refreshes | Srcset | Cyrillic | Japanese | Utf16 => answers.are_of_markup(hostility).await,
-        Calendar | Spiral | Filters | Sessions | Copies | RedirectLoop | RedirectsForEver | Mapped => {
+        Refuses | RefusesForADay | Silent | HangsUp | Closes | Resets | BreaksOff | Drips
+        | Garbage | ServerErrors | Vanished | Busy | Http2 | Http2GoAway | Http2Resets => {
+            answers.are_of_server(hostility).await
+        }
+        RobotsRefused | RobotsDrips | RobotsEndless | RobotsHuge | RobotsBinary | RobotsUtf16
+        | RobotsLatin1 | RobotsLoop | RobotsElsewhere | RobotsPacked | RobotsShort => {
+            answers.are_of_robots(hostility)
+        }
+        NameMissing | NameEmpty | NameFails | NameSilent | NameShy | NameSlow => {
+            answers.are_of_name(hostility)
+        }
+        HeadDrips | HeadHuge | HeadEndless | HeadMissing | BodyMissing | BodyShort
+        | BodyEndless | BodyChunks | GzipBomb | BrotliBomb | Mistyped | Untyped => {
+            answers.are_of_message(hostility)
+        }
+        TagSoup | Based | Refreshes | Srcset | Cyrillic | Japanese | Utf16 => {
+            answers.are_of_markup(hostility).await
+        }
+        Calendar | Spiral | Filters | Sessions | Copies | RedirectLoop | RedirectsForEver
+        | Mapped => {
             answers.are_of_site(hostility).await;
         }
     }
@@ -58,13 +79,20 @@ impl Answers<'_> {
         match hostility {
             Refuses | RefusesForADay => {
                 assert!(is(page, "429") && is(robots, "404"));
-                let retry_after = String::from_utf8_lossy(page).contains("\r\nRetry-After: 86400\r\n");
+                let retry_after =
+                    String::from_utf8_lossy(page).contains("\r\nRetry-After: 86400\r\n");
                 assert_eq!(retry_after, hostility == RefusesForADay);
             }
             Silent | HangsUp => assert!(page.is_empty() && is(robots, "404"), "{hostility:?}"),
             Closes | Resets => {
-                assert!(is(page, "200") && page.ends_with(html::TAIL.as_bytes()), "{hostility:?}");
-                assert!(String::from_utf8_lossy(page).contains("\r\nKeep-Alive: timeout=60, max=100\r\n"));
+                assert!(
+                    is(page, "200") && page.ends_with(html::TAIL.as_bytes()),
+                    "{hostility:?}"
+                );
+                assert!(
+                    String::from_utf8_lossy(page)
+                        .contains("\r\nKeep-Alive: timeout=60, max=100\r\n")
+                );
                 let mut client = connect(self.web, self.host).await;
                 client.get("/").await.unwrap();
                 assert!(client.get("/").await.is_err(), "{hostility:?}");
@@ -80,7 +108,9 @@ impl Answers<'_> {
                 assert!(is(&self.more("/").await, "200"));
             }
             // They do not speak HTTP/1.1 to anybody.
-            Http2 | Http2GoAway | Http2Resets => assert!(!page.starts_with(b"HTTP") && !robots.starts_with(b"HTTP")),
+            Http2 | Http2GoAway | Http2Resets => {
+                assert!(!page.starts_with(b"HTTP") && !robots.starts_with(b"HTTP"))
+            }
             _ => unreachable!("{hostility:?} is no kind of these"),
         }
     }
@@ -91,21 +121,32 @@ impl Answers<'_> {
         use Hostility::*;
         match hostility {
             RobotsRefused => assert!(is(robots, "429") && is(page, "200")),
-            RobotsDrips => assert!(is(robots, "200") && (2..100).contains(&body(robots).len()) && is(page, "200")),
+            RobotsDrips => assert!(
+                is(robots, "200") && (2..100).contains(&body(robots).len()) && is(page, "200")
+            ),
             RobotsEndless | RobotsHuge => {
                 assert!(robots.len() >= ROBOTS_READ && contains_rules(&body(robots)[..1_000]));
                 let counted = String::from_utf8_lossy(&body(robots)[1_000..500 << 10]);
                 assert!(counted.lines().skip(1).all(|line| line.starts_with('#')));
-                assert!(String::from_utf8_lossy(robots).contains("\n\nUser-agent: *\nDisallow: /\n"));
+                assert!(
+                    String::from_utf8_lossy(robots).contains("\n\nUser-agent: *\nDisallow: /\n")
+                );
             }
             RobotsBinary => assert!(body(robots)[0] >= 0x80 && contains_rules(body(robots))),
             RobotsUtf16 => {
-                let text: Vec<u16> =
-                    body(robots).chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-                assert!(contains_rules(String::from_utf16(&text).unwrap().as_bytes()));
+                let text: Vec<u16> = body(robots)
+                    .chunks(2)
+                    .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+                    .collect();
+                assert!(contains_rules(
+                    String::from_utf16(&text).unwrap().as_bytes()
+                ));
             }
             RobotsLatin1 => {
-                assert!(body(robots).starts_with(b"\xef\xbb\xbf") && std::str::from_utf8(body(robots)).is_err());
+                assert!(
+                    body(robots).starts_with(b"\xef\xbb\xbf")
+                        && std::str::from_utf8(body(robots)).is_err()
+                );
                 assert!(contains_rules(body(robots)));
             }
             RobotsLoop => assert!(is(robots, "301")),
@@ -115,7 +156,9 @@ impl Answers<'_> {
             }
             RobotsPacked => {
                 let mut rules = Vec::new();
-                flate2::read::GzDecoder::new(body(robots)).read_to_end(&mut rules).unwrap();
+                flate2::read::GzDecoder::new(body(robots))
+                    .read_to_end(&mut rules)
+                    .unwrap();
                 assert!(contains_rules(&rules) && is(page, "200"));
             }
             RobotsShort => {
@@ -131,7 +174,9 @@ impl Answers<'_> {
         let Answers { page, robots, .. } = self;
         use Hostility::*;
         match hostility {
-            NameMissing | NameEmpty | NameFails | NameSilent => assert!(page.is_empty() && robots.is_empty()),
+            NameMissing | NameEmpty | NameFails | NameSilent => {
+                assert!(page.is_empty() && robots.is_empty())
+            }
             NameShy | NameSlow => assert!(is(page, "200") && is(robots, "404")),
             _ => unreachable!("{hostility:?} is no kind of these"),
         }
@@ -147,7 +192,9 @@ impl Answers<'_> {
             HeadEndless => assert!(page.len() >= ROBOTS_READ && !contains(page, b"\r\n\r\n")),
             HeadMissing => assert!(page.starts_with(b"<html>")),
             BodyMissing => assert!(is(page, "200") && body(page).is_empty()),
-            BodyShort => assert!(is_whole(page) && announced(page) == Some(body(page).len() + 5_000)),
+            BodyShort => {
+                assert!(is_whole(page) && announced(page) == Some(body(page).len() + 5_000))
+            }
             BodyEndless => {
                 assert!(page.len() >= ROBOTS_READ && announced(page).is_none());
                 assert!(contains(page, html::TAIL.as_bytes()));
@@ -161,7 +208,9 @@ impl Answers<'_> {
             }
             GzipBomb => assert!(contains(page, b"\r\nContent-Encoding: gzip\r\n")),
             BrotliBomb => assert!(contains(page, b"\r\nContent-Encoding: br\r\n")),
-            Mistyped => assert!(is_whole(page) && contains(page, b"\r\nContent-Type: image/png\r\n")),
+            Mistyped => {
+                assert!(is_whole(page) && contains(page, b"\r\nContent-Type: image/png\r\n"))
+            }
             Untyped => assert!(is_whole(page) && !contains(page, b"Content-Type")),
             _ => unreachable!("{hostility:?} is no kind of these"),
         }
@@ -174,9 +223,14 @@ impl Answers<'_> {
         match hostility {
             TagSoup => assert!(contains(page, b"<![CDATA[ x ]]>") && !contains(page, b"</head>")),
             Based => assert!(is_whole(page) && contains(page, b"<base href=\"http://")),
-            Refreshes => assert!(is_whole(page) && contains(page, b"\"Refresh\" content=\"30; URL='")),
+            Refreshes => {
+                assert!(is_whole(page) && contains(page, b"\"Refresh\" content=\"30; URL='"))
+            }
             Srcset => {
-                assert!(is_whole(page) && contains(page, b" srcset=\"/img/1.gif 640w,/img/2.gif 1280w\""));
+                assert!(
+                    is_whole(page)
+                        && contains(page, b" srcset=\"/img/1.gif 640w,/img/2.gif 1280w\"")
+                );
                 assert!(body(&self.more("/img/1.gif").await).starts_with(b"GIF87a"));
             }
             Cyrillic => assert!(is_whole(page) && contains(page, b"/\xea\xe0\xf0\xf2\xe0/")),
@@ -207,7 +261,11 @@ impl Answers<'_> {
             }
             Sessions => {
                 let again = self.more("/?PHPSESSID=00000007").await;
-                assert!(is(&again, "200") && body(&again) != body(page) && contains(page, b"PHPSESSID="));
+                assert!(
+                    is(&again, "200")
+                        && body(&again) != body(page)
+                        && contains(page, b"PHPSESSID=")
+                );
             }
             Copies => assert_eq!(body(page), body(&self.more("/?copy=1").await)),
             RedirectLoop => {
@@ -226,7 +284,9 @@ impl Answers<'_> {
                 assert!(is(&map, "200") && contains(&map, b"/maps/2.xml.gz</loc>"));
                 let mut packed = String::new();
                 let map = self.more("/maps/2.xml.gz").await;
-                flate2::read::GzDecoder::new(body(&map)).read_to_string(&mut packed).unwrap();
+                flate2::read::GzDecoder::new(body(&map))
+                    .read_to_string(&mut packed)
+                    .unwrap();
                 assert_eq!(packed.matches("/mapped/").count(), 3);
                 let map = self.more("/maps/sitemap-3.txt").await;
                 assert_eq!(body(&map).split(|byte| *byte == b'\n').count(), 4);
@@ -242,12 +302,18 @@ fn is(answer: &[u8], expected: &str) -> bool {
     String::from_utf8_lossy(answer).split(' ').nth(1) == Some(expected)
 }
 
-/// A host of each kind behind as many honest ones. The honest ones have the same pages without them.
+/// A host of each kind behind as many honest ones. The honest ones have the same pages without
+/// them.
 #[test]
 fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
     let with = SyntheticWeb::start(hostile()).unwrap();
     let honest = with.web.plan.profile.honest_hosts();
-    let without = SyntheticWeb::start(Profile { hosts: honest, hostile: 0.0, ..hostile() }).unwrap();
+    let without = SyntheticWeb::start(Profile {
+        hosts: honest,
+        hostile: 0.0,
+        ..hostile()
+    })
+    .unwrap();
     assert_eq!((honest, with.web.plan.profile.hosts), (KINDS, 2 * KINDS));
     let hidden = |truth: &Truth, host: u32| {
         let prefix = format!("://{}:", with.host_name(host));
@@ -263,7 +329,8 @@ fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
         ];
         lists.map(|list| list.iter().filter(|url| url.contains(&prefix)).count())
     };
-    let (truth, truth_without) = (with.truth(), without.truth());
+    let truth = with.truth();
+    let truth_without = without.truth();
     for host in 0..honest {
         assert_eq!(hidden(&truth, host), hidden(&truth_without, host));
         assert_eq!(with.hostility(host), None);
@@ -271,14 +338,26 @@ fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
     let pages = with.web.plan.site(honest).pages as usize;
     for (host, hostility) in (honest..).zip(Hostility::ALL) {
         assert_eq!(with.hostility(host), Some(hostility));
-        let [fetched, redirects, disallowed, refused, failed, unresolvable, gone, over_budget] = hidden(&truth, host);
-        let all = fetched + redirects + disallowed + refused + failed + unresolvable + gone + over_budget;
+        let [
+            fetched,
+            redirects,
+            disallowed,
+            refused,
+            failed,
+            unresolvable,
+            gone,
+            over_budget,
+        ] = hidden(&truth, host);
+        let all =
+            fetched + redirects + disallowed + refused + failed + unresolvable + gone + over_budget;
         assert!(all > 0, "{hostility:?} is linked from the first host");
         use Hostility::*;
         match hostility {
             Refuses | RefusesForADay => assert_eq!(refused, all),
             Silent | HangsUp | Drips | Garbage => assert_eq!(failed, all),
-            ServerErrors | HeadDrips | HeadHuge | HeadEndless | HeadMissing | BodyMissing => assert_eq!(failed, all),
+            ServerErrors | HeadDrips | HeadHuge | HeadEndless | HeadMissing | BodyMissing => {
+                assert_eq!(failed, all)
+            }
             Vanished => assert_eq!(gone, all),
             BreaksOff => assert_eq!(fetched, all),
             RobotsRefused | RobotsDrips | RobotsShort => assert_eq!(disallowed, all),
@@ -295,8 +374,12 @@ fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
             RedirectsForEver => assert_eq!(fetched + redirects, pages + 11),
             // Four maps, nine pages.
             Mapped => assert_eq!(fetched + redirects, pages + 13),
-            RobotsEndless | RobotsHuge | RobotsBinary | RobotsUtf16 | RobotsLatin1 | RobotsPacked => {
-                assert!(fetched + redirects + disallowed == pages && disallowed > 0, "{hostility:?}");
+            RobotsEndless | RobotsHuge | RobotsBinary | RobotsUtf16 | RobotsLatin1
+            | RobotsPacked => {
+                assert!(
+                    fetched + redirects + disallowed == pages && disallowed > 0,
+                    "{hostility:?}"
+                );
             }
             _ => assert_eq!((fetched + redirects, all), (pages, pages), "{hostility:?}"),
         }
@@ -308,7 +391,12 @@ const ROBOTS_READ: usize = 600 << 10;
 
 /// As many hosts as there are kinds of hostility, and a hostile one of each kind.
 fn hostile() -> Profile {
-    let mut profile = Profile { hosts: 2 * KINDS, hostile: 0.5, redirects: 0.1, ..small() };
+    let mut profile = Profile {
+        hosts: 2 * KINDS,
+        hostile: 0.5,
+        redirects: 0.1,
+        ..small()
+    };
     profile.robots.missing = 1.0;
     profile.robots.disallowed_pages = 0.3;
     profile
@@ -321,14 +409,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 async fn answer(web: &SyntheticWeb, host: u32, path: &str) -> Vec<u8> {
     let mut client = connect(web, host).await;
     client
-        .send(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", web.web.plan.authority(host)).as_bytes())
+        .send(
+            format!(
+                "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n",
+                web.web.plan.authority(host)
+            )
+            .as_bytes(),
+        )
         .await
         .unwrap();
     let mut bytes = Vec::new();
     let read = async {
-        while bytes.len() < ROBOTS_READ && !has_come(&bytes) && client.read(&mut bytes).await.is_ok_and(|read| read > 0)
-        {
-        }
+        while bytes.len() < ROBOTS_READ
+            && !has_come(&bytes)
+            && client.read(&mut bytes).await.is_ok_and(|read| read > 0)
+        {}
     };
     let _ = tokio::time::timeout(PATIENCE, read).await;
     bytes
@@ -336,7 +431,8 @@ async fn answer(web: &SyntheticWeb, host: u32, path: &str) -> Vec<u8> {
 
 /// Says whether all is there that an answer announces.
 fn has_come(answer: &[u8]) -> bool {
-    contains(answer, b"\r\n\r\n") && announced(answer).is_some_and(|bytes| body(answer).len() >= bytes)
+    contains(answer, b"\r\n\r\n")
+        && announced(answer).is_some_and(|bytes| body(answer).len() >= bytes)
 }
 
 fn body(answer: &[u8]) -> &[u8] {
@@ -345,7 +441,11 @@ fn body(answer: &[u8]) -> &[u8] {
 }
 
 fn contains_rules(text: &[u8]) -> bool {
-    let rules = Robots::Rules { crawl_delay_ms: None }.text().unwrap();
+    let rules = Robots::Rules {
+        crawl_delay_ms: None,
+    }
+    .text()
+    .unwrap();
     contains(text, rules.as_bytes())
 }
 
@@ -359,12 +459,22 @@ fn is_whole(answer: &[u8]) -> bool {
 
 fn announced(answer: &[u8]) -> Option<usize> {
     let head = String::from_utf8_lossy(&answer[..answer.len() - body(answer).len()]).into_owned();
-    head.split_once("Content-Length: ")?.1.split("\r\n").next()?.parse().ok()
+    head.split_once("Content-Length: ")?
+        .1
+        .split("\r\n")
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[tokio::test]
 async fn a_request_before_a_busy_host_has_time_again_is_early() {
-    let busy = Profile { hosts: 2, hostile: 0.5, hostilities: vec![Hostility::Busy], ..small() };
+    let busy = Profile {
+        hosts: 2,
+        hostile: 0.5,
+        hostilities: vec![Hostility::Busy],
+        ..small()
+    };
     let web = SyntheticWeb::start(busy).unwrap();
     let mut client = connect(&web, 1).await;
     assert_eq!(client.get("/").await.unwrap().status, 503);
@@ -374,15 +484,27 @@ async fn a_request_before_a_busy_host_has_time_again_is_early() {
 
 #[test]
 fn the_truth_counts_with_the_limits_of_the_crawler() {
-    let crawl_limits =
-        CrawlLimits { redirects: 3, segment_repeats: 2, query_parameters: 7, pages_per_host: 100, images: true };
+    let crawl_limits = CrawlLimits {
+        redirects: 3,
+        segment_repeats: 2,
+        query_parameters: 7,
+        pages_per_host: 100,
+        images: true,
+    };
     let count = |hostility| {
         let hostilities = vec![hostility];
-        let web =
-            SyntheticWeb::start(Profile { hosts: 2, hostile: 0.5, hostilities, crawl_limits, ..small() }).unwrap();
+        let web = SyntheticWeb::start(Profile {
+            hosts: 2,
+            hostile: 0.5,
+            hostilities,
+            crawl_limits,
+            ..small()
+        })
+        .unwrap();
         let outcomes = web.truth().outcomes;
         assert_eq!(outcomes.len(), 11);
-        ["fetched", "redirected", "over-budget"].map(|name| outcomes[name] - if name == "fetched" { 80 } else { 0 })
+        ["fetched", "redirected", "over-budget"]
+            .map(|name| outcomes[name] - if name == "fetched" { 80 } else { 0 })
     };
     assert_eq!(count(Hostility::Http2), [0, 0, 0]);
     assert_eq!(count(Hostility::Calendar), [60, 0, 1]);

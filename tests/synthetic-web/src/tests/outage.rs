@@ -6,7 +6,8 @@ use tokio::net::UdpSocket;
 
 const A_MOMENT: Duration = Duration::from_millis(100);
 
-/// Goal: what is asked while the network is down never counts, and connections of that time are of no use afterwards.
+/// Goal: what is asked while the network is down never counts, and connections of that time are of
+/// no use afterwards.
 #[tokio::test]
 async fn what_is_asked_while_the_network_is_down_is_never_answered_or_counted() {
     let web = SyntheticWeb::start(small()).unwrap();
@@ -35,7 +36,9 @@ async fn a_network_that_breaks_ends_connections_at_once() {
     web.cut(Some(Outage::Broken));
     before.wait_for_end().await.unwrap();
     // The end may come before the client has seen its beginning: then it hears of both at once.
-    if let Ok(mut meanwhile) = Client::connect(web.host_address(0), &web.web.plan.authority(0)).await {
+    if let Ok(mut meanwhile) =
+        Client::connect(web.host_address(0), &web.web.plan.authority(0)).await
+    {
         meanwhile.wait_for_end().await.unwrap();
     }
     assert_eq!(web.report().requests, 1);

@@ -1,7 +1,7 @@
 //! Draining: waiting until all that a crawl knows is in the stores of dedup and scheduler.
 //!
-//! In: looks at a crawl that is held. Out: a look in which nothing is in flight, in hand or in a stream, the second of two
-//! between which nothing was published.
+//! In: looks at a crawl that is held. Out: a look in which nothing is in flight, in hand or in a
+//! stream, the second of two between which nothing was published.
 
 use super::super::progress::Progress;
 use crate::handle::Running;
@@ -17,15 +17,23 @@ const SHOWN: usize = 6;
 /// Waits for it.
 ///
 /// # Errors
-/// It takes longer than `at_most`: what is still under way. Or something would not be in the checkpoint.
-pub(super) async fn drain(running: &Running, at_most: Duration, shows: bool) -> anyhow::Result<Snapshot> {
-    let (began, mut progress) = (Instant::now(), shows.then(Progress::new));
-    let (mut before, mut expected) = (None, None);
+/// It takes longer than `at_most`: what is still under way. Or something would not be in the
+/// checkpoint.
+pub(super) async fn drain(
+    running: &Running,
+    at_most: Duration,
+    shows: bool,
+) -> anyhow::Result<Snapshot> {
+    let began = Instant::now();
+    let mut progress = shows.then(Progress::new);
+    let mut before = None;
+    let mut expected = None;
     loop {
         let snapshot = look(running, expected).await?;
         expected = Some(snapshot.processes.len());
         let under_way = snapshot.under_way(&running.pipeline);
-        let is_quiet = under_way.is_empty() && snapshot.total("scheduler", "connections_in_use") == 0;
+        let is_quiet =
+            under_way.is_empty() && snapshot.total("scheduler", "connections_in_use") == 0;
         if is_quiet && before.as_ref() == Some(&snapshot.last_sequences) {
             if let Some(progress) = &progress {
                 progress.end();
@@ -36,7 +44,8 @@ pub(super) async fn drain(running: &Running, at_most: Duration, shows: bool) -> 
         before = is_quiet.then(|| snapshot.last_sequences.clone());
         if !is_quiet && began.elapsed() >= at_most {
             anyhow::bail!(
-                "the crawl has not drained within {}: {}; no checkpoint is taken, the crawl goes on (--drain-max)",
+                "the crawl has not drained within {}: {}; no checkpoint is taken, the crawl goes \
+                 on (--drain-max)",
                 humantime::format_duration(at_most),
                 in_words(&under_way)
             );
@@ -57,8 +66,13 @@ pub(super) async fn is_still(running: &Running, drained: &Snapshot) -> anyhow::R
     let under_way = snapshot.under_way(&running.pipeline);
     anyhow::ensure!(
         under_way.is_empty() && snapshot.last_sequences == drained.last_sequences,
-        "the crawl did not stand still while its partitions were captured ({}): take the checkpoint again",
-        if under_way.is_empty() { "messages were published".to_owned() } else { in_words(&under_way) }
+        "the crawl did not stand still while its partitions were captured ({}): take the \
+         checkpoint again",
+        if under_way.is_empty() {
+            "messages were published".to_owned()
+        } else {
+            in_words(&under_way)
+        }
     );
     Ok(())
 }
@@ -72,7 +86,8 @@ async fn look(running: &Running, expected: Option<usize>) -> anyhow::Result<Snap
 fn check(snapshot: &Snapshot) -> anyhow::Result<()> {
     anyhow::ensure!(
         snapshot.dead_with_new == 0,
-        "{} dead letters may hold new URLs, which would be lost: send them again first (rhumb dead --replay)",
+        "{} dead letters may hold new URLs, which would be lost: send them again first (rhumb dead \
+         --replay)",
         snapshot.dead_with_new
     );
     Ok(())

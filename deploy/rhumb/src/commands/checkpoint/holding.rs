@@ -1,7 +1,7 @@
 //! Holding: the crawl stands still for as long as this lasts.
 //!
-//! In: who asks. Out: an order that all processes heed, renewed until it is lifted. Invariant: only one command holds a crawl
-//! at a time; when it dies, the hold is over a few seconds later.
+//! In: who asks. Out: an order that all processes heed, renewed until it is lifted. Invariant: only
+//! one command holds a crawl at a time; when it dies, the hold is over a few seconds later.
 
 use super::interrupt::Interrupt;
 use crate::commands::orders::{Heard, change};
@@ -42,11 +42,18 @@ impl<'a> Holding<'a> {
             left_over = left_over(running) => left_over?,
             () = interrupt.comes() => return Ok(None),
         };
-        let (mut other, since) = (None, Instant::now());
+        let mut other = None;
+        let since = Instant::now();
         // From here on the order may be there, and has to be taken back.
         let given = change(running, |orders| {
-            other = orders.hold.take().filter(|hold| Some(hold) != left_over.as_ref());
-            orders.hold = Some(Hold { author: author.clone(), renewed_s: now_s() });
+            other = orders
+                .hold
+                .take()
+                .filter(|hold| Some(hold) != left_over.as_ref());
+            orders.hold = Some(Hold {
+                author: author.clone(),
+                renewed_s: now_s(),
+            });
             other.is_none()
         });
         let revision = given.await?.revision;
@@ -54,7 +61,12 @@ impl<'a> Holding<'a> {
             return Err(is_taken(&other));
         }
         let renewing = tokio::spawn(renew(bucket, author.clone()));
-        let holding = Holding { running, author, renewing, since };
+        let holding = Holding {
+            running,
+            author,
+            renewing,
+            since,
+        };
         let heard = async {
             let heard = Heard::of(running, revision).await?;
             heard.check(running, "the crawl cannot be held").await
@@ -73,10 +85,12 @@ impl<'a> Holding<'a> {
         }
     }
 
-    /// Takes the order back, and waits until the processes that answer heed that. Gives for how long the crawl was held.
+    /// Takes the order back, and waits until the processes that answer heed that. Gives for how
+    /// long the crawl was held.
     ///
     /// # Errors
-    /// The broker does not answer: the hold is over when it is renewed no more. Or somebody else has taken it back.
+    /// The broker does not answer: the hold is over when it is renewed no more. Or somebody else
+    /// has taken it back.
     pub(super) async fn lift(self) -> anyhow::Result<Duration> {
         self.renewing.abort();
         let mut is_ours = false;
@@ -87,11 +101,13 @@ impl<'a> Holding<'a> {
             }
             is_ours
         });
-        given.await.context("the crawl goes on by itself in some seconds")?;
+        given
+            .await
+            .context("the crawl goes on by itself in some seconds")?;
         anyhow::ensure!(
             is_ours,
-            "the crawl was not held to the end: another command took the hold, which could not be renewed for {} s; take the \
-             checkpoint again",
+            "the crawl was not held to the end: another command took the hold, which could not be \
+             renewed for {} s; take the checkpoint again",
             HOLD_LASTS.as_secs()
         );
         let _: Vec<ProcessHeeds> = ask_all(&self.running.bus, &ControlRequest::Heed, None).await?;
@@ -105,14 +121,18 @@ impl Drop for Holding<'_> {
     }
 }
 
-/// Waits until it is clear whether somebody else holds the crawl. Gives a hold that nobody renews any more and no process heeds,
-/// whatever the clock of its giver says.
+/// Waits until it is clear whether somebody else holds the crawl. Gives a hold that nobody renews
+/// any more and no process heeds, whatever the clock of its giver says.
 async fn left_over(running: &Running) -> anyhow::Result<Option<Hold>> {
-    let (mut found, since) = (None, Instant::now());
+    let mut found = None;
+    let since = Instant::now();
     loop {
-        let Some(hold) = change(running, |_| false).await?.orders.hold else { return Ok(None) };
+        let Some(hold) = change(running, |_| false).await?.orders.hold else {
+            return Ok(None);
+        };
         let found = found.get_or_insert_with(|| hold.clone());
-        let processes: Vec<ProcessStatus> = ask_all(&running.bus, &ControlRequest::Status, None).await?;
+        let processes: Vec<ProcessStatus> =
+            ask_all(&running.bus, &ControlRequest::Status, None).await?;
         if *found != hold || processes.iter().any(|process| process.held) {
             return Err(is_taken(&hold));
         }
@@ -129,7 +149,10 @@ fn is_taken(other: &Hold) -> anyhow::Error {
 }
 
 fn is_of(orders: &Orders, author: &Author) -> bool {
-    orders.hold.as_ref().is_some_and(|hold| hold.author == *author)
+    orders
+        .hold
+        .as_ref()
+        .is_some_and(|hold| hold.author == *author)
 }
 
 async fn renew(bucket: Option<OrdersBucket>, author: Author) {
@@ -138,7 +161,8 @@ async fn renew(bucket: Option<OrdersBucket>, author: Author) {
         tokio::time::sleep(RENEW_EVERY).await;
         let renewed = bucket.change(|orders| {
             let hold = orders.hold.as_mut().filter(|hold| hold.author == author);
-            hold.map(|hold| hold.renewed_s = now_s().max(hold.renewed_s + 1)).is_some()
+            hold.map(|hold| hold.renewed_s = now_s().max(hold.renewed_s + 1))
+                .is_some()
         });
         // What is not renewed for long is noticed when the partitions are captured.
         if let Err(error) = renewed.await {
@@ -148,5 +172,8 @@ async fn renew(bucket: Option<OrdersBucket>, author: Author) {
 }
 
 fn now_s() -> u64 {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs()
+    SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap_or_default()
+        .as_secs()
 }

@@ -12,7 +12,10 @@ pub(super) struct Interrupt {
 
 impl Interrupt {
     pub(super) fn listen() -> anyhow::Result<Self> {
-        Ok(Interrupt { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Interrupt {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     /// Comes with the next of them.

@@ -1,7 +1,7 @@
 //! Taking one checkpoint, from the first check to the manifest.
 //!
-//! In: a running crawl, a folder. Out: the checkpoint, and how long it took. Invariant: what fails, or is interrupted, leaves
-//! the crawl going on and the folder as it was.
+//! In: a running crawl, a folder. Out: the checkpoint, and how long it took. Invariant: what fails,
+//! or is interrupted, leaves the crawl going on and the folder as it was.
 
 use super::collecting::{Collected, capture, collect, forget};
 use super::draining::{drain, is_still};
@@ -29,7 +29,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What a known URL takes in a checkpoint, and one that waits: the first is random and cannot be compressed.
+/// What a known URL takes in a checkpoint, and one that waits: the first is random and cannot be
+/// compressed.
 const BYTES_PER_KNOWN: u64 = 16;
 const BYTES_PER_WAITING: u64 = 64;
 
@@ -75,11 +76,20 @@ pub(super) struct Taken {
 
 impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Taken { dir, pause_s, drain_s, took_s, known, waiting, bytes, .. } = self;
+        let Taken {
+            dir,
+            pause_s,
+            drain_s,
+            took_s,
+            known,
+            waiting,
+            bytes,
+            ..
+        } = self;
         write!(
             f,
-            "{}: {known} URLs known, {waiting} waiting, {bytes} bytes, in {took_s:.1} s; dispatch stood still for {pause_s:.1} s \
-             beside a drain of {drain_s:.1} s",
+            "{}: {known} URLs known, {waiting} waiting, {bytes} bytes, in {took_s:.1} s; dispatch \
+             stood still for {pause_s:.1} s beside a drain of {drain_s:.1} s",
             dir.display()
         )
     }
@@ -106,11 +116,14 @@ impl Taking {
         dir: &Path,
         interrupt: &mut Interrupt,
     ) -> anyhow::Result<Option<Taken>> {
-        let (began, number) = (Instant::now(), number());
+        let began = Instant::now();
+        let number = number();
         let folder = Folder::begin(dir)?;
         let (identity, buckets) = crawl(running).await?;
         folder.check_room(estimate(running).await?)?;
-        let Some(holding) = Holding::begin(running, self.author_of(dir), interrupt).await? else { return Ok(None) };
+        let Some(holding) = Holding::begin(running, self.author_of(dir), interrupt).await? else {
+            return Ok(None);
+        };
         let still = tokio::select! {
             still = self.stand_still(running, &buckets, number) => Some(still),
             () = interrupt.comes() => None,
@@ -132,52 +145,105 @@ impl Taking {
             // They do so by themselves a little later.
             let _ = forget(running, number).await;
         }
-        let Some(collected) = collected.transpose()? else { return Ok(None) };
+        let Some(collected) = collected.transpose()? else {
+            return Ok(None);
+        };
         let configuration = buckets.register.configuration().await?;
-        let configuration =
-            configuration.context("the broker holds no configuration of the crawl: run `rhumb init`")?;
+        let configuration = configuration
+            .context("the broker holds no configuration of the crawl: run `rhumb init`")?;
         let orders = change(running, |_| false).await?.orders;
         let pause = held.saturating_sub(still.drained);
         let drained = still.drained;
         let mut manifest = manifest(running, identity, number, orders, still, collected);
-        manifest.files.push(folder.keep_configuration(&configuration)?);
+        manifest
+            .files
+            .push(folder.keep_configuration(&configuration)?);
         folder.finish(&manifest)?;
-        let Manifest { known, waiting, files, mark, .. } = manifest;
+        let Manifest {
+            known,
+            waiting,
+            files,
+            mark,
+            ..
+        } = manifest;
         let bytes = files.iter().map(|file| file.bytes).sum();
-        let [pause_s, drain_s, took_s] = [pause, drained, began.elapsed()].map(|time| time.as_secs_f64());
-        Ok(Some(Taken { id: mark.id, dir: dir.to_owned(), pause_s, drain_s, took_s, known, waiting, bytes }))
+        let [pause_s, drain_s, took_s] =
+            [pause, drained, began.elapsed()].map(|time| time.as_secs_f64());
+        Ok(Some(Taken {
+            id: mark.id,
+            dir: dir.to_owned(),
+            pause_s,
+            drain_s,
+            took_s,
+            known,
+            waiting,
+            bytes,
+        }))
     }
 
     /// Who holds the crawl: no other command is the same.
     fn author_of(&self, dir: &Path) -> Author {
-        let since_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-        let for_what = format!("for the checkpoint {} (pid {})", dir.display(), std::process::id());
-        let note = if self.author.note.is_empty() { for_what } else { format!("{}; {for_what}", self.author.note) };
-        Author { since_s, note, ..self.author.clone() }
+        let since_s = SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap_or_default()
+            .as_secs();
+        let for_what = format!(
+            "for the checkpoint {} (pid {})",
+            dir.display(),
+            std::process::id()
+        );
+        let note = if self.author.note.is_empty() {
+            for_what
+        } else {
+            format!("{}; {for_what}", self.author.note)
+        };
+        Author {
+            since_s,
+            note,
+            ..self.author.clone()
+        }
     }
 
     /// Waits until the crawl stands still, and has all partitions captured.
-    async fn stand_still(&self, running: &Running, buckets: &Buckets, number: u64) -> anyhow::Result<Still> {
+    async fn stand_still(
+        &self,
+        running: &Running,
+        buckets: &Buckets,
+        number: u64,
+    ) -> anyhow::Result<Still> {
         let began = Instant::now();
         let snapshot = drain(running, self.drain_max, self.shows).await?;
         let drained = began.elapsed();
         let before = tables(running).await?;
         let captured = capture(running, &before, number).await?;
-        let (scope, ledgers) = (entries(&buckets.scope).await?, entries(&buckets.tokens).await?);
+        let scope = entries(&buckets.scope).await?;
+        let ledgers = entries(&buckets.tokens).await?;
         is_still(running, &snapshot).await?;
         let owners = tables(running).await?;
         let is_same = |(stage, owners): (&String, &Owners)| {
-            before.get(stage).is_some_and(|before| before.partitions.len() == owners.partitions.len())
+            before
+                .get(stage)
+                .is_some_and(|before| before.partitions.len() == owners.partitions.len())
         };
-        anyhow::ensure!(owners.iter().all(is_same), "a partition was split meanwhile: take the checkpoint again");
-        Ok(Still { captured, snapshot, owners, scope, ledgers, drained })
+        anyhow::ensure!(
+            owners.iter().all(is_same),
+            "a partition was split meanwhile: take the checkpoint again"
+        );
+        Ok(Still {
+            captured,
+            snapshot,
+            owners,
+            scope,
+            ledgers,
+            drained,
+        })
     }
 }
 
 /// The crawl at the broker.
 async fn crawl(running: &Running) -> anyhow::Result<(Identity, Buckets)> {
-    let none =
-        "the broker does not hold all of the crawl: run `rhumb init` of this version, or `rhumb crawl --resume`, first";
+    let none = "the broker does not hold all of the crawl: run `rhumb init` of this version, or \
+                `rhumb crawl --resume`, first";
     let identity = held_now(&running.bus).await?.context(none)?;
     let buckets = find_buckets(&running.bus).await?.context(none)?;
     anyhow::ensure!(
@@ -189,11 +255,29 @@ async fn crawl(running: &Running) -> anyhow::Result<(Identity, Buckets)> {
 
 /// Bytes that a checkpoint of the crawl takes, about.
 async fn estimate(running: &Running) -> anyhow::Result<u64> {
-    let answers: Vec<ProcessPartitions> = ask_all(&running.bus, &ControlRequest::Partitions, None).await?;
-    let urls = |of: &ProcessPartitions| of.partitions.iter().map(|partition| partition.urls).sum::<u64>();
-    let bytes =
-        answers.iter().map(|of| urls(of) * if of.stage == WITH_STATE[0] { BYTES_PER_KNOWN } else { 0 }).sum::<u64>();
-    let waiting = Snapshot::take(&running.bus, &running.pipeline, None).await?.summary().waiting;
+    let answers: Vec<ProcessPartitions> =
+        ask_all(&running.bus, &ControlRequest::Partitions, None).await?;
+    let urls = |of: &ProcessPartitions| {
+        of.partitions
+            .iter()
+            .map(|partition| partition.urls)
+            .sum::<u64>()
+    };
+    let bytes = answers
+        .iter()
+        .map(|of| {
+            urls(of)
+                * if of.stage == WITH_STATE[0] {
+                    BYTES_PER_KNOWN
+                } else {
+                    0
+                }
+        })
+        .sum::<u64>();
+    let waiting = Snapshot::take(&running.bus, &running.pipeline, None)
+        .await?
+        .summary()
+        .waiting;
     Ok(bytes + waiting * BYTES_PER_WAITING)
 }
 
@@ -205,24 +289,38 @@ async fn tables(running: &Running) -> anyhow::Result<BTreeMap<String, Owners>> {
         let moving = owners.moving();
         anyhow::ensure!(
             moving == 0,
-            "{moving} partitions of {stage} are moving, or are being split: take the checkpoint when they have arrived (rhumb \
-             partitions)"
+            "{moving} partitions of {stage} are moving, or are being split: take the checkpoint \
+             when they have arrived (rhumb partitions)"
         );
         tables.insert(stage.to_owned(), owners);
     }
-    let ids: Vec<usize> = tables.values().map(|owners| owners.partitions.len()).collect();
-    anyhow::ensure!(ids.windows(2).all(|pair| pair[0] == pair[1]), "a partition is being split: try again in a moment");
+    let ids: Vec<usize> = tables
+        .values()
+        .map(|owners| owners.partitions.len())
+        .collect();
+    anyhow::ensure!(
+        ids.windows(2).all(|pair| pair[0] == pair[1]),
+        "a partition is being split: try again in a moment"
+    );
     Ok(tables)
 }
 
 /// All entries of a bucket.
 async fn entries(bucket: &kv::Store) -> anyhow::Result<BTreeMap<String, String>> {
-    let keys: Vec<String> = bucket.keys().await.context("the broker does not list a bucket")?.try_collect().await?;
+    let keys: Vec<String> = bucket
+        .keys()
+        .await
+        .context("the broker does not list a bucket")?
+        .try_collect()
+        .await?;
     let mut entries = BTreeMap::new();
     for key in keys {
         if let Some(value) = bucket.get(&key).await? {
             let text = String::from_utf8(value.to_vec());
-            entries.insert(key, text.context("an entry of the scope or of the budgets is no text")?);
+            entries.insert(
+                key,
+                text.context("an entry of the scope or of the budgets is no text")?,
+            );
         }
     }
     Ok(entries)
@@ -236,8 +334,18 @@ fn manifest(
     still: Still,
     collected: Collected,
 ) -> Manifest {
-    let Still { snapshot, owners, scope, ledgers, .. } = still;
-    let Collected { files, unpacked_bytes, spent } = collected;
+    let Still {
+        snapshot,
+        owners,
+        scope,
+        ledgers,
+        ..
+    } = still;
+    let Collected {
+        files,
+        unpacked_bytes,
+        spent,
+    } = collected;
     let all_spent = ledgers.iter().fold(spent, |mut spent: Spent, (key, text)| {
         spent.add_ledger(key, text);
         spent
@@ -245,7 +353,10 @@ fn manifest(
     Manifest {
         format: FORMAT,
         number,
-        taken_s: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs(),
+        taken_s: SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap_or_default()
+            .as_secs(),
         crawl: running.pipeline.crawl.clone(),
         mark: identity.mark,
         lost: identity.lost,
@@ -253,7 +364,10 @@ fn manifest(
         url: identity.url,
         replays: identity.replays,
         owners,
-        orders: Orders { hold: None, ..orders },
+        orders: Orders {
+            hold: None,
+            ..orders
+        },
         scope,
         spent: all_spent.ledgers(),
         known: snapshot.summary().urls_new,
@@ -265,5 +379,11 @@ fn manifest(
 
 /// A number that no other checkpoint has: nanoseconds since 1970.
 fn number() -> u64 {
-    u64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(
+        SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap_or_default()
+            .as_nanos(),
+    )
+    .unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! How far schedulers have come with an order, until all have carried it out; then it is forgotten.
 //!
-//! Invariant: an order counts as carried out when all schedulers say so and no partition was on its way between two of them
-//! meanwhile: that one would be in nobody's answer.
+//! Invariant: an order counts as carried out when all schedulers say so and no partition was on its
+//! way between two of them meanwhile: that one would be in nobody's answer.
 
 use crate::commands::orders::Heard;
 use crate::commands::progress::Progress;
@@ -37,12 +37,25 @@ struct Answers {
 impl Answers {
     async fn about(running: &Running, id: u64) -> anyhow::Result<Answers> {
         let before = schedulers::settled(running).await?;
-        let answers: Vec<ProcessDrop> = ask_all(&running.bus, &ControlRequest::Dropped(id), None).await?;
+        let answers: Vec<ProcessDrop> =
+            ask_all(&running.bus, &ControlRequest::Dropped(id), None).await?;
         let needed = schedulers::needed(running).await?;
         let are_settled = before.is_some() && before == schedulers::settled(running).await?;
-        let done = answers.iter().filter(|answer| answer.progress.is_done).map(|answer| answer.instance).collect();
-        let dropped = answers.iter().map(|answer| (answer.instance, answer.progress.dropped)).collect();
-        Ok(Answers { dropped, done, needed, are_settled })
+        let done = answers
+            .iter()
+            .filter(|answer| answer.progress.is_done)
+            .map(|answer| answer.instance)
+            .collect();
+        let dropped = answers
+            .iter()
+            .map(|answer| (answer.instance, answer.progress.dropped))
+            .collect();
+        Ok(Answers {
+            dropped,
+            done,
+            needed,
+            are_settled,
+        })
     }
 
     fn are_done(&self) -> bool {
@@ -51,12 +64,14 @@ impl Answers {
 
     /// Says whether somebody who answers is at it.
     fn are_at_it(&self) -> bool {
-        let is_at_it = |instance: &u16| self.dropped.contains_key(instance) && !self.done.contains(instance);
+        let is_at_it =
+            |instance: &u16| self.dropped.contains_key(instance) && !self.done.contains(instance);
         self.needed.iter().any(is_at_it) || self.needed.is_subset(&self.done)
     }
 }
 
-/// Waits until all schedulers have carried the order out. Gives how many URLs ended, and the schedulers that are silent.
+/// Waits until all schedulers have carried the order out. Gives how many URLs ended, and the
+/// schedulers that are silent.
 ///
 /// # Errors
 /// The broker does not answer, or the order is not given any more.
@@ -65,8 +80,11 @@ pub(super) async fn carry_out(
     order: &DropOrder,
     heard: &Heard,
 ) -> anyhow::Result<(u64, BTreeSet<u16>)> {
-    let bucket = find_orders(&running.bus).await?.context("the broker has no orders of the crawl any more")?;
-    let (mut progress, mut last_answer) = (Progress::new(), Instant::now());
+    let bucket = find_orders(&running.bus)
+        .await?
+        .context("the broker has no orders of the crawl any more")?;
+    let mut progress = Progress::new();
+    let mut last_answer = Instant::now();
     let mut dropped_by = BTreeMap::new();
     let mut unheard = heard.silent.clone();
     loop {
@@ -86,7 +104,11 @@ pub(super) async fn carry_out(
         }
         let silent = &answers.needed - &answers.done;
         // Who did not hear it in time, and has not answered since, is not waited for.
-        let patience = if silent.is_subset(&unheard) { Duration::ZERO } else { SILENT_MAX };
+        let patience = if silent.is_subset(&unheard) {
+            Duration::ZERO
+        } else {
+            SILENT_MAX
+        };
         if !silent.is_empty() && last_answer.elapsed() >= patience {
             progress.end();
             return Ok((dropped, silent));
@@ -114,14 +136,24 @@ fn why_gone(given: &[DropOrder], order: &DropOrder) -> Option<String> {
     })
 }
 
-/// Takes back orders about what waited that all schedulers have carried out, and whose commands did not live to see it.
+/// Takes back orders about what waited that all schedulers have carried out, and whose commands did
+/// not live to see it.
 ///
 /// # Errors
 /// The broker does not answer.
 pub(super) async fn forget_done(running: &Running) -> anyhow::Result<()> {
-    let Some(bucket) = find_orders(&running.bus).await? else { return Ok(()) };
+    let Some(bucket) = find_orders(&running.bus).await? else {
+        return Ok(());
+    };
     let mut done = BTreeSet::new();
-    for DropOrder { id, .. } in bucket.read().await?.orders.drops.into_iter().filter(|order| !order.and_later) {
+    for DropOrder { id, .. } in bucket
+        .read()
+        .await?
+        .orders
+        .drops
+        .into_iter()
+        .filter(|order| !order.and_later)
+    {
         if Answers::about(running, id).await?.are_done() {
             done.insert(id);
         }
@@ -137,7 +169,9 @@ pub(super) async fn forget_done(running: &Running) -> anyhow::Result<()> {
 async fn forget(bucket: &OrdersBucket, done: &BTreeSet<u64>) -> anyhow::Result<()> {
     let forget = bucket.change(|orders| {
         let before = orders.drops.len();
-        orders.drops.retain(|order| order.and_later || !done.contains(&order.id));
+        orders
+            .drops
+            .retain(|order| order.and_later || !done.contains(&order.id));
         orders.drops.len() < before
     });
     forget.await?;
@@ -157,27 +191,48 @@ mod tests {
             needed: BTreeSet::from([0, 1]),
             are_settled,
         };
-        for (done, are_settled, are_done) in
-            [(&[0, 1][..], true, true), (&[0, 1], false, false), (&[0], true, false), (&[0, 1, 2], true, true)]
-        {
+        for (done, are_settled, are_done) in [
+            (&[0, 1][..], true, true),
+            (&[0, 1], false, false),
+            (&[0], true, false),
+            (&[0, 1, 2], true, true),
+        ] {
             let answers = answers(done, are_settled);
             assert_eq!(answers.are_done(), are_done, "{done:?} {are_settled}");
             assert!(answers.are_at_it(), "{done:?}");
         }
-        let silent = Answers { dropped: BTreeMap::from([(0, 5)]), ..answers(&[0], true) };
+        let silent = Answers {
+            dropped: BTreeMap::from([(0, 5)]),
+            ..answers(&[0], true)
+        };
         assert!(!silent.are_done() && !silent.are_at_it());
     }
 
     #[test]
     fn an_order_that_is_gone_was_replaced_or_taken_back() {
         let order = |id, host: &str| {
-            let (what, author) = (Selection::Host(host.to_owned()), Author { by: "anna".into(), ..Author::default() });
-            DropOrder { id, what, and_later: false, author }
+            let what = Selection::Host(host.to_owned());
+            let author = Author {
+                by: "anna".into(),
+                ..Author::default()
+            };
+            DropOrder {
+                id,
+                what,
+                and_later: false,
+                author,
+            }
         };
         let own = order(1, "a.test");
-        assert_eq!(why_gone(&[order(1, "a.test"), order(2, "b.test")], &own), None);
+        assert_eq!(
+            why_gone(&[order(1, "a.test"), order(2, "b.test")], &own),
+            None
+        );
         let replaced = why_gone(&[order(2, "a.test")], &own).expect("it is gone");
-        assert!(replaced.starts_with("another has taken its place (host a.test is dropped by anna"), "{replaced}");
+        assert!(
+            replaced.starts_with("another has taken its place (host a.test is dropped by anna"),
+            "{replaced}"
+        );
         let taken_back = why_gone(&[order(2, "b.test")], &own).expect("it is gone");
         assert!(taken_back.starts_with("it was taken back"), "{taken_back}");
     }

@@ -10,8 +10,8 @@ use rhumb_stage::{ControlRequest, CountQuestion, Counted, ProcessCount};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a scheduler is asked again that does not answer while it counts, and how often partitions are counted anew that
-/// moved meanwhile.
+/// How often a scheduler is asked again that does not answer while it counts, and how often
+/// partitions are counted anew that moved meanwhile.
 const TRIES: usize = 3;
 /// URLs that are shown as examples, at most.
 const EXAMPLES_MAX: usize = 5;
@@ -61,16 +61,30 @@ impl Count {
 
     /// Has the schedulers count, each from where its answer before ended.
     async fn once(running: &Running, what: &Selection) -> anyhow::Result<Count> {
-        let (mut count, mut progress) = (Count::default(), Progress::new());
+        let mut count = Count::default();
+        let mut progress = Progress::new();
         count.silent = schedulers::needed(running).await?;
-        let (mut after, mut tries) = (BTreeMap::new(), TRIES);
+        let mut after = BTreeMap::new();
+        let mut tries = TRIES;
         loop {
-            let asked = if after.is_empty() { count.silent.len() } else { after.len() };
-            let question = ControlRequest::Count(CountQuestion { what: what.clone(), after: after.clone() });
+            let asked = if after.is_empty() {
+                count.silent.len()
+            } else {
+                after.len()
+            };
+            let question = ControlRequest::Count(CountQuestion {
+                what: what.clone(),
+                after: after.clone(),
+            });
             let answers: Vec<ProcessCount> = ask_all(&running.bus, &question, Some(asked)).await?;
             tries = if answers.is_empty() { tries - 1 } else { TRIES };
-            for ProcessCount { instance, counted, .. } in answers {
-                let counted = counted.map_err(|error| anyhow::anyhow!("scheduler.{instance} cannot count: {error}"))?;
+            for ProcessCount {
+                instance, counted, ..
+            } in answers
+            {
+                let counted = counted.map_err(|error| {
+                    anyhow::anyhow!("scheduler.{instance} cannot count: {error}")
+                })?;
                 count.add(instance, &counted);
                 count.silent.remove(&instance);
                 match counted.next {
@@ -78,7 +92,10 @@ impl Count {
                     None => after.remove(&instance),
                 };
             }
-            progress.show(format!("{} found among {} URLs that wait", count.found, count.rows));
+            progress.show(format!(
+                "{} found among {} URLs that wait",
+                count.found, count.rows
+            ));
             if after.is_empty() || tries == 0 {
                 progress.end();
                 count.silent.extend(after.into_keys());
@@ -101,10 +118,21 @@ impl Count {
     ///
     /// # Errors
     /// The broker does not tell.
-    pub(super) async fn in_words(&self, running: &Running, what: &Selection) -> anyhow::Result<String> {
-        let mut says = format!("{} of {} URLs that wait are of {what}", self.found, self.waiting());
+    pub(super) async fn in_words(
+        &self,
+        running: &Running,
+        what: &Selection,
+    ) -> anyhow::Result<String> {
+        let mut says = format!(
+            "{} of {} URLs that wait are of {what}",
+            self.found,
+            self.waiting()
+        );
         if !self.silent.is_empty() {
-            says = format!("{says}; not counted: {} (no answer)", schedulers::in_words(running, &self.silent).await?);
+            says = format!(
+                "{says}; not counted: {} (no answer)",
+                schedulers::in_words(running, &self.silent).await?
+            );
         }
         if self.moved {
             says += "; partitions moved meanwhile: some may be missing, or counted twice";
@@ -116,15 +144,31 @@ impl Count {
     ///
     /// # Errors
     /// Not all that waits was counted.
-    pub(super) async fn tell(&self, running: &Running, what: &Selection, as_json: bool) -> anyhow::Result<()> {
+    pub(super) async fn tell(
+        &self,
+        running: &Running,
+        what: &Selection,
+        as_json: bool,
+    ) -> anyhow::Result<()> {
         let says = self.in_words(running, what).await?;
         if as_json {
-            let (counted, of, moved) = (self.found, self.waiting(), self.moved);
-            let told = Told { what, counted, of, examples: &self.examples, silent: &self.silent, moved };
+            let counted = self.found;
+            let of = self.waiting();
+            let moved = self.moved;
+            let told = Told {
+                what,
+                counted,
+                of,
+                examples: &self.examples,
+                silent: &self.silent,
+                moved,
+            };
             line(serde_json::to_string(&told)?);
         } else {
             line(&says);
-            self.examples.iter().for_each(|url| line(format_args!("  {url}")));
+            self.examples
+                .iter()
+                .for_each(|url| line(format_args!("  {url}")));
         }
         anyhow::ensure!(
             self.is_whole(),
@@ -138,7 +182,8 @@ impl Count {
         self.rows += counted.rows;
         self.found += counted.found;
         let wanted = EXAMPLES_MAX.saturating_sub(self.examples.len());
-        self.examples.extend(counted.examples.iter().take(wanted).cloned());
+        self.examples
+            .extend(counted.examples.iter().take(wanted).cloned());
     }
 }
 
@@ -147,6 +192,11 @@ impl Count {
     /// A count of `found` URLs of those that wait at one scheduler; another one may be silent.
     pub(super) fn example(found: u64, waiting: u64, silent: Option<u16>) -> Self {
         let silent = silent.into_iter().collect();
-        Count { found, waiting_at: BTreeMap::from([(0, waiting)]), silent, ..Count::default() }
+        Count {
+            found,
+            waiting_at: BTreeMap::from([(0, waiting)]),
+            silent,
+            ..Count::default()
+        }
     }
 }

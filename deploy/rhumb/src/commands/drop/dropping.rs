@@ -43,47 +43,83 @@ impl Wanted {
     /// Counts, asks, and drops. Says whether the answer was yes.
     ///
     /// # Errors
-    /// A scheduler does not answer, nobody can be asked, or the order was taken back before all had carried it out.
+    /// A scheduler does not answer, nobody can be asked, or the order was taken back before all had
+    /// carried it out.
     pub(in crate::commands) async fn run(self, running: &Running) -> anyhow::Result<bool> {
         let count = Count::of(running, &self.what).await?;
-        let (counted, of) = (count.found, count.waiting());
+        let counted = count.found;
+        let of = count.waiting();
         if counted == 0 && count.is_whole() && !self.and_later {
             forget_done(running).await?;
             if self.as_json {
-                let told = Told { order: None, counted, of, dropped: 0, silent: &BTreeSet::new() };
+                let told = Told {
+                    order: None,
+                    counted,
+                    of,
+                    dropped: 0,
+                    silent: &BTreeSet::new(),
+                };
                 line(serde_json::to_string(&told)?);
             } else {
-                line(format_args!("nothing to drop: none of the {of} URLs that wait is of {}", self.what));
+                line(format_args!(
+                    "nothing to drop: none of the {of} URLs that wait is of {}",
+                    self.what
+                ));
             }
             return Ok(true);
         }
         if !self.is_confirmed(running, &count).await? {
             return Ok(false);
         }
-        let Wanted { what, and_later, author, as_json, .. } = self;
-        let mut order = DropOrder { id: new_life("drop"), what, and_later, author };
+        let Wanted {
+            what,
+            and_later,
+            author,
+            as_json,
+            ..
+        } = self;
+        let mut order = DropOrder {
+            id: new_life("drop"),
+            what,
+            and_later,
+            author,
+        };
         let given = change(running, |orders| {
             orders.drop(order.clone());
             true
         });
         let given = given.await?;
         // An earlier order about the same may hold for what is found later.
-        order.and_later = given.orders.drops.iter().any(|known| known.id == order.id && known.and_later);
+        order.and_later = given
+            .orders
+            .drops
+            .iter()
+            .any(|known| known.id == order.id && known.and_later);
         let heard = Heard::of(running, given.revision).await?;
         let (dropped, silent) = carry_out(running, &order, &heard).await?;
         forget_done(running).await?;
         if as_json {
-            line(serde_json::to_string(&Told { order: Some(&order), counted, of, dropped, silent: &silent })?);
+            line(serde_json::to_string(&Told {
+                order: Some(&order),
+                counted,
+                of,
+                dropped,
+                silent: &silent,
+            })?);
         } else {
             line(format_args!("dropped {dropped} URLs of {}", order.what));
             if order.and_later {
-                line("what is found later is dropped, too, until the order is taken back (--take-back)");
+                line(
+                    "what is found later is dropped, too, until the order is taken back \
+                     (--take-back)",
+                );
             }
         }
         let silent = schedulers::in_words(running, &silent).await?;
         anyhow::ensure!(
             silent.is_empty(),
-            "not carried out yet by {silent}: no answer. The order is kept, and carried out when they are back"
+            "not carried out yet by {silent}: no answer. The order is kept, and carried out when \
+             they are back"
         );
         Ok(true)
     }
@@ -97,16 +133,25 @@ impl Wanted {
         }
         let says = count.in_words(running, &self.what).await?;
         if !std::io::stdin().is_terminal() {
-            let all = everything.map_or_else(|| ": --yes".to_owned(), |all| format!(", which {all}: --yes --yes"));
+            let all = everything.map_or_else(
+                || ": --yes".to_owned(),
+                |all| format!(", which {all}: --yes --yes"),
+            );
             return Err(BadArguments(format!("{says}; to have them dropped, say so{all}")).into());
         }
         eprintln!("{says}, such as");
         count.examples.iter().for_each(|url| eprintln!("  {url}"));
-        let later = if self.and_later { ", and all that are found later" } else { "" };
+        let later = if self.and_later {
+            ", and all that are found later"
+        } else {
+            ""
+        };
         if !confirmed(&format!("Drop them{later}? They do not come back. [y/N] "))? {
             return Ok(false);
         }
-        everything.map_or(Ok(true), |all| confirmed(&format!("That {all}. Drop everything? [y/N] ")))
+        everything.map_or(Ok(true), |all| {
+            confirmed(&format!("That {all}. Drop everything? [y/N] "))
+        })
     }
 }
 
@@ -115,13 +160,16 @@ fn everything(what: &Selection, and_later: bool, count: &Count) -> Option<&'stat
     let takes_any = || match what {
         Selection::Prefix(prefix) => prefix.ends_with("://("),
         // Who means some URLs names more of them than their scheme.
-        Selection::Match(_) => {
-            what.selector().is_ok_and(|selector| ["http://", "https://"].iter().any(|scheme| selector.has(scheme)))
-        }
+        Selection::Match(_) => what.selector().is_ok_and(|selector| {
+            ["http://", "https://"]
+                .iter()
+                .any(|scheme| selector.has(scheme))
+        }),
         _ => false,
     };
     // What is found meanwhile is in one number and not in the other.
-    let (found, waiting) = (count.found, count.waiting());
+    let found = count.found;
+    let waiting = count.waiting();
     if waiting > 0 && found * 100 >= waiting * 99 {
         Some("is all that waits")
     } else if !count.is_whole() {
@@ -157,7 +205,11 @@ mod tests {
             (true, 0, 0, None, Some("may be all that is found later")),
         ] {
             let count = Count::example(found, waiting, silent);
-            assert_eq!(everything(&host, and_later, &count), all, "{and_later} {count:?}");
+            assert_eq!(
+                everything(&host, and_later, &count),
+                all,
+                "{and_later} {count:?}"
+            );
         }
         let count = Count::example(10, 100, None);
         for (what, takes_any) in [
@@ -169,13 +221,23 @@ mod tests {
             (Selection::Domain("example.org".into()), false),
         ] {
             assert_eq!(everything(&what, false, &count), None, "{what}");
-            assert_eq!(everything(&what, true, &count).is_some(), takes_any, "{what}");
+            assert_eq!(
+                everything(&what, true, &count).is_some(),
+                takes_any,
+                "{what}"
+            );
         }
     }
 
     #[test]
     fn when_there_is_nothing_to_drop_json_says_so() {
-        let told = Told { order: None, counted: 0, of: 7, dropped: 0, silent: &BTreeSet::new() };
+        let told = Told {
+            order: None,
+            counted: 0,
+            of: 7,
+            dropped: 0,
+            silent: &BTreeSet::new(),
+        };
         let text = serde_json::to_string(&told).expect("JSON");
         assert_eq!(text, r#"{"counted":0,"of":7,"dropped":0,"silent":[]}"#);
     }

@@ -19,7 +19,12 @@ impl Named {
     /// Takes the order back. Gives it, if it was given.
     fn take_from(&self, orders: &mut Orders) -> Option<DropOrder> {
         let what = match self {
-            Named::Id(id) => orders.drops.iter().find(|order| order.id == *id)?.what.clone(),
+            Named::Id(id) => orders
+                .drops
+                .iter()
+                .find(|order| order.id == *id)?
+                .what
+                .clone(),
             Named::What(what) => what.clone(),
         };
         orders.take_back(&what)
@@ -63,7 +68,11 @@ pub(super) async fn list(running: &Running, as_json: bool) -> anyhow::Result<()>
 ///
 /// # Errors
 /// It is not given, or a process does not heed that.
-pub(super) async fn take_back(running: &Running, named: &Named, as_json: bool) -> anyhow::Result<()> {
+pub(super) async fn take_back(
+    running: &Running,
+    named: &Named,
+    as_json: bool,
+) -> anyhow::Result<()> {
     let mut taken_back = None;
     let given = change(running, |orders| {
         taken_back = named.take_from(orders);
@@ -71,17 +80,32 @@ pub(super) async fn take_back(running: &Running, named: &Named, as_json: bool) -
     });
     let given = given.await?;
     let Some(order) = taken_back else {
-        let orders: Vec<String> = given.orders.drops.iter().map(|order| order.what.to_string()).collect();
-        let orders = if orders.is_empty() { "nothing".to_owned() } else { orders.join(", ") };
+        let orders: Vec<String> = given
+            .orders
+            .drops
+            .iter()
+            .map(|order| order.what.to_string())
+            .collect();
+        let orders = if orders.is_empty() {
+            "nothing".to_owned()
+        } else {
+            orders.join(", ")
+        };
         return Err(BadArguments(format!("{named} is not dropped; dropped: {orders}")).into());
     };
     let heard = Heard::of(running, given.revision).await?;
     if as_json {
         line(serde_json::to_string(&order)?);
     } else {
-        line(format_args!("no longer dropped: {}; {}", order.what, heard.in_words()));
+        line(format_args!(
+            "no longer dropped: {}; {}",
+            order.what,
+            heard.in_words()
+        ));
     }
-    heard.check(running, "what is found there is still dropped").await
+    heard
+        .check(running, "what is found there is still dropped")
+        .await
 }
 
 #[cfg(test)]
@@ -93,12 +117,28 @@ mod tests {
     fn an_order_is_taken_back_by_its_number_or_by_what_it_names() {
         let order = |id, host: &str| {
             let what = Selection::Host(host.to_owned());
-            DropOrder { id, what, and_later: true, author: Author::default() }
+            DropOrder {
+                id,
+                what,
+                and_later: true,
+                author: Author::default(),
+            }
         };
-        let mut orders = Orders { drops: vec![order(7, "a.test"), order(8, "b.test")], ..Orders::default() };
+        let mut orders = Orders {
+            drops: vec![order(7, "a.test"), order(8, "b.test")],
+            ..Orders::default()
+        };
         assert_eq!(Named::Id(9).take_from(&mut orders), None);
-        assert_eq!(Named::Id(7).take_from(&mut orders).map(|order| order.id), Some(7));
-        assert_eq!(Named::What(Selection::Host("b.test".into())).take_from(&mut orders).map(|order| order.id), Some(8));
+        assert_eq!(
+            Named::Id(7).take_from(&mut orders).map(|order| order.id),
+            Some(7)
+        );
+        assert_eq!(
+            Named::What(Selection::Host("b.test".into()))
+                .take_from(&mut orders)
+                .map(|order| order.id),
+            Some(8)
+        );
         assert!(orders.drops.is_empty());
     }
 }

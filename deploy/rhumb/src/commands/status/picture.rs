@@ -1,6 +1,8 @@
-//! The dataflow in a terminal: a line for each stage, with what comes to it, and the short stage in words.
+//! The dataflow in a terminal: a line for each stage, with what comes to it, and the short stage in
+//! words.
 //!
-//! In: a look at a crawl, and what passed since earlier ones. Out: lines, which take the place of the last ones in a terminal.
+//! In: a look at a crawl, and what passed since earlier ones. Out: lines, which take the place of
+//! the last ones in a terminal.
 
 use crate::output::line;
 use crate::status::rates::Rates;
@@ -19,8 +21,15 @@ const BAR: usize = 10;
 
 /// Shows the picture.
 pub(super) fn show(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, rates: &Rates) {
-    let clear = if std::io::stdout().is_terminal() { CLEAR } else { "" };
-    line(format_args!("{clear}{}", text(pipeline, snapshot, summary, rates).trim_end()));
+    let clear = if std::io::stdout().is_terminal() {
+        CLEAR
+    } else {
+        ""
+    };
+    line(format_args!(
+        "{clear}{}",
+        text(pipeline, snapshot, summary, rates).trim_end()
+    ));
 }
 
 fn text(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, rates: &Rates) -> String {
@@ -40,7 +49,12 @@ fn text(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, rates: &Rat
     let _ = writeln!(
         text,
         "found {}  new {}  waiting {}  in flight {}  restarts {}  dead {}",
-        summary.urls_found, summary.urls_new, summary.waiting, summary.in_flight, summary.restarts, summary.dead
+        summary.urls_found,
+        summary.urls_new,
+        summary.waiting,
+        summary.in_flight,
+        summary.restarts,
+        summary.dead
     );
     for silent in &summary.silent {
         let _ = writeln!(text, "silent: {silent}");
@@ -48,7 +62,11 @@ fn text(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, rates: &Rat
     let _ = writeln!(text, "{}", summary.outcomes_text("  "));
     let _ = match short(&looks, snapshot, summary.deployed).filter(|_| state == "running") {
         Some(short) => {
-            writeln!(text, "\n{} is what the crawl waits for: {}. {}", short.stage, short.reason, short.remedy)
+            writeln!(
+                text,
+                "\n{} is what the crawl waits for: {}. {}",
+                short.stage, short.reason, short.remedy
+            )
         }
         None => writeln!(text, "\nno stage is short"),
     };
@@ -57,16 +75,32 @@ fn text(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, rates: &Rat
         "\n{:<24} {:>9} {:>9}  {:<17} {:>6} {:>8}  {:<BAR$}  what it does",
         "edge", "a second", "backlog", "stage", "CPU", "memory", "time"
     );
-    looks.iter().for_each(|look| stage(&mut text, look, snapshot, rates));
+    looks
+        .iter()
+        .for_each(|look| stage(&mut text, look, snapshot, rates));
     let _ = writeln!(text, "\ntime: # works  = is held back  . waits");
     text
 }
 
 /// A line for a stage and the first edge that it takes, and one for each further edge.
 fn stage(text: &mut String, look: &StageLook<'_>, snapshot: &Snapshot, rates: &Rates) {
-    let edges: Vec<&str> = look.row.inputs.iter().map(|source| source.edge().name()).collect();
-    let cpu: f64 = rates.cpu.iter().filter(|((stage, _), _)| stage == look.row.name).map(|(_, cores)| cores).sum();
-    let megabytes: u64 = look.processes.iter().map(|process| process.peak_rss_bytes / 1_000_000).sum();
+    let edges: Vec<&str> = look
+        .row
+        .inputs
+        .iter()
+        .map(|source| source.edge().name())
+        .collect();
+    let cpu: f64 = rates
+        .cpu
+        .iter()
+        .filter(|((stage, _), _)| stage == look.row.name)
+        .map(|(_, cores)| cores)
+        .sum();
+    let megabytes: u64 = look
+        .processes
+        .iter()
+        .map(|process| process.peak_rss_bytes / 1_000_000)
+        .sum();
     for (place, edge) in edges.iter().enumerate() {
         let passes = snapshot.streams.get(*edge).map(|stream| {
             (
@@ -93,9 +127,15 @@ fn stage(text: &mut String, look: &StageLook<'_>, snapshot: &Snapshot, rates: &R
 /// Where the time of a stage goes.
 fn bar(shares: &Shares) -> String {
     let letters = |share: f64| (share * BAR as f64).round() as usize;
-    let (busy, held) = (letters(shares.busy), letters(shares.held_back.values().sum()));
+    let busy = letters(shares.busy);
+    let held = letters(shares.held_back.values().sum());
     let held = held.min(BAR.saturating_sub(busy));
-    format!("{}{}{}", "#".repeat(busy.min(BAR)), "=".repeat(held), ".".repeat(BAR.saturating_sub(busy + held)))
+    format!(
+        "{}{}{}",
+        "#".repeat(busy.min(BAR)),
+        "=".repeat(held),
+        ".".repeat(BAR.saturating_sub(busy + held))
+    )
 }
 
 #[cfg(test)]
@@ -104,10 +144,17 @@ mod tests {
 
     #[test]
     fn a_bar_has_one_length_whatever_the_shares() {
-        for (busy, held, expected) in
-            [(0.0, 0.0, ".........."), (0.34, 0.2, "###==....."), (0.96, 0.3, "##########"), (2.0, 0.0, "##########")]
-        {
-            let shares = Shares { busy, waiting: 0.0, held_back: [("pages".to_owned(), held)].into() };
+        for (busy, held, expected) in [
+            (0.0, 0.0, ".........."),
+            (0.34, 0.2, "###==....."),
+            (0.96, 0.3, "##########"),
+            (2.0, 0.0, "##########"),
+        ] {
+            let shares = Shares {
+                busy,
+                waiting: 0.0,
+                held_back: [("pages".to_owned(), held)].into(),
+            };
             assert_eq!(bar(&shares), expected);
         }
     }
@@ -115,9 +162,18 @@ mod tests {
     #[test]
     fn the_picture_has_a_line_for_each_stage_with_what_comes_to_it() {
         let set = ["network.allow_private_addresses=true".to_owned()].into();
-        let pipeline = rhumb_config::Layers { file: None, set }.load_with(std::iter::empty()).unwrap();
-        let text =
-            text(&pipeline, &Snapshot::default(), &Summary { pages: 7, ..Summary::default() }, &Rates::default());
+        let pipeline = rhumb_config::Layers { file: None, set }
+            .load_with(std::iter::empty())
+            .unwrap();
+        let text = text(
+            &pipeline,
+            &Snapshot::default(),
+            &Summary {
+                pages: 7,
+                ..Summary::default()
+            },
+            &Rates::default(),
+        );
         for words in [
             "default  running for 0s  7 pages",
             "host-splitter is what the crawl waits for: no instance answers",
@@ -126,6 +182,9 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} in\n{text}");
         }
-        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 120),
+            "{text}"
+        );
     }
 }

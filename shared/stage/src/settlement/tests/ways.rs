@@ -3,7 +3,13 @@
 use super::*;
 
 fn publish(edge: Edge, token: Token, causes: &[Ticket]) -> Publish {
-    Publish { edge, token, payload: Bytes::from_static(b"made"), causes: causes.to_vec(), tag: None }
+    Publish {
+        edge,
+        token,
+        payload: Bytes::from_static(b"made"),
+        causes: causes.to_vec(),
+        tag: None,
+    }
 }
 
 /// When the way of the only message that is to be published began.
@@ -13,7 +19,10 @@ fn begun(settlement: &mut Settled) -> Option<i64> {
             Action::Commit(_) => settlement.committed(at(1)),
             Action::Publish(token) => {
                 let headers = &settlement.outgoing(token).unwrap().headers;
-                return headers.iter().find(|(name, _)| *name == BEGUN).map(|(_, value)| value.parse().unwrap());
+                return headers
+                    .iter()
+                    .find(|(name, _)| *name == BEGUN)
+                    .map(|(_, value)| value.parse().unwrap());
             }
             _ => {}
         }
@@ -24,10 +33,18 @@ fn begun(settlement: &mut Settled) -> Option<i64> {
 #[test]
 fn what_is_made_from_nothing_begins_when_it_is_made_and_a_frame_with_its_first_message() {
     let mut settlement = open_without_inputs(NO_STORE, 0);
-    let page = || Step { publishes: vec![publish(Edge::Pages, Token::None, &[])], more_soon: true, ..Step::default() };
+    let page = || Step {
+        publishes: vec![publish(Edge::Pages, Token::None, &[])],
+        more_soon: true,
+        ..Step::default()
+    };
     settlement.stepped(at(2), page()).unwrap();
     settlement.due(at(3));
-    assert_eq!(begun(&mut settlement), None, "nobody has told what time it is");
+    assert_eq!(
+        begun(&mut settlement),
+        None,
+        "nobody has told what time it is"
+    );
     settlement.is_now(at(0), 1_000_000_000_000);
     settlement.stepped(at(4), page()).unwrap();
     settlement.stepped(at(5), page()).unwrap();
@@ -38,13 +55,36 @@ fn what_is_made_from_nothing_begins_when_it_is_made_and_a_frame_with_its_first_m
 #[test]
 fn what_is_made_from_inputs_began_with_the_first_of_them() {
     let mut settlement = open_without_inputs(NO_STORE, 0);
-    let place = |sequence| InputAt { edge: Edge::UrlsNew, partition: None, sequence };
-    let mut input =
-        |sequence, stamps: Stamps| settlement.message(at(1), place(sequence), stamps, 1, 0).unwrap().unwrap()[0];
-    let (told, silent) = (input(1, Stamps { stored: 70, begun: 50 }), input(2, 60.into()));
+    let place = |sequence| InputAt {
+        edge: Edge::UrlsNew,
+        partition: None,
+        sequence,
+    };
+    let mut input = |sequence, stamps: Stamps| {
+        settlement
+            .message(at(1), place(sequence), stamps, 1, 0)
+            .unwrap()
+            .unwrap()[0]
+    };
+    let told = input(
+        1,
+        Stamps {
+            stored: 70,
+            begun: 50,
+        },
+    );
+    let silent = input(2, 60.into());
     for (causes, expected) in [(vec![silent], 60), (vec![silent, told], 50)] {
         let made = publish(Edge::UrlsReady, Token::Partition(1), &causes);
-        settlement.stepped(at(1), Step { publishes: vec![made], ..Step::default() }).unwrap();
+        settlement
+            .stepped(
+                at(1),
+                Step {
+                    publishes: vec![made],
+                    ..Step::default()
+                },
+            )
+            .unwrap();
         assert_eq!(begun(&mut settlement), Some(expected));
     }
 }
@@ -54,12 +94,23 @@ fn with_state_it_is_that_of_the_inputs_that_are_finished_with_it() {
     let store = MemoryStore::default();
     let mut settlement = open(Some(&store), 4);
     let mut input = |sequence, begun| {
-        let stamps = Stamps { stored: sequence as i64, begun };
-        settlement.message(at(1), split(sequence), stamps, 1, 0).unwrap().unwrap()[0]
+        let stamps = Stamps {
+            stored: sequence as i64,
+            begun,
+        };
+        settlement
+            .message(at(1), split(sequence), stamps, 1, 0)
+            .unwrap()
+            .unwrap()[0]
     };
-    let (early, late) = (input(50, 3), input(51, 40));
+    let early = input(50, 3);
+    let late = input(51, 40);
     settlement.stepped(at(1), step(&[late], &[late])).unwrap();
-    assert_eq!(begun(&mut settlement), Some(40), "the other one is still in hand");
+    assert_eq!(
+        begun(&mut settlement),
+        Some(40),
+        "the other one is still in hand"
+    );
     settlement.stepped(at(1), step(&[early], &[early])).unwrap();
     assert_eq!(begun(&mut settlement), Some(3));
     settlement.stepped(at(1), step(&[], &[])).unwrap();

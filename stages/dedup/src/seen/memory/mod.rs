@@ -1,12 +1,13 @@
 //! The memory store: all fingerprints in memory, every question answered at once.
 //!
-//! A URL is known by its fingerprint alone: that covers the whole canonical URL, the host too. All partitions share
-//! one table; the log alone tells them apart, so that the sieve can go on from it and a partition can be taken out
-//! of it.
+//! A URL is known by its fingerprint alone: that covers the whole canonical URL, the host too. All
+//! partitions share one table; the log alone tells them apart, so that the sieve can go on from it
+//! and a partition can be taken out of it.
 //!
-//! Invariant: the table holds what the log holds and what is not logged yet; until the store is opened anew also what
-//! was forgotten, which no question is about. The log grows with the crawl, by 16 bytes a URL and 16 for each partition
-//! in a commit, and is replayed at the start. It is written anew when a partition is forgotten.
+//! Invariant: the table holds what the log holds and what is not logged yet; until the store is
+//! opened anew also what was forgotten, which no question is about. The log grows with the crawl,
+//! by 16 bytes a URL and 16 for each partition in a commit, and is replayed at the start. It is
+//! written anew when a partition is forgotten.
 //!
 //! Source: Broder, Najork and Wiener 2003 (a crawl whose URL-seen test is in memory).
 
@@ -23,13 +24,15 @@ use rhumb_partition::Split;
 use rhumb_url::time::Timestamp;
 use std::collections::HashSet;
 
-/// URLs that are put into the table together when it is filled: 32 MiB of fingerprints, some in each region.
+/// URLs that are put into the table together when it is filled: 32 MiB of fingerprints, some in
+/// each region.
 const FILLED_TOGETHER: usize = if cfg!(test) { 100 } else { 1 << 22 };
 
 /// Room for so many URLs of a partition is kept from commit to commit.
 const UNLOGGED_KEPT: usize = 1 << 12;
 
-/// Returns the memory of a memory store that knows `urls` URLs, in bytes: on average, when there are many.
+/// Returns the memory of a memory store that knows `urls` URLs, in bytes: on average, when there
+/// are many.
 pub fn memory_store_bytes(urls: u64) -> u64 {
     table::bytes_of(urls)
 }
@@ -63,9 +66,15 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Opens a store: reads the log.
-    pub(super) fn open(folder: Folder, asked_for: &[u16], state: Option<State>) -> Result<Memory, SeenError> {
+    pub(super) fn open(
+        folder: Folder,
+        asked_for: &[u16],
+        state: Option<State>,
+    ) -> Result<Memory, SeenError> {
         if state.is_some_and(|state| state.manifest.is_some()) {
-            return Err(SeenError::Runs { folder: folder.path().display().to_string() });
+            return Err(SeenError::Runs {
+                folder: folder.path().display().to_string(),
+            });
         }
         let mut table = Filling::new();
         let mut partitions: Vec<Option<Partition>> = Vec::new();
@@ -89,19 +98,37 @@ impl Memory {
                 log
             }
         };
-        let (table, unlogged) = (table.finish(), Vec::new());
+        let table = table.finish();
+        let unlogged = Vec::new();
         let (forgotten, unused, removable) = Default::default();
-        Ok(Memory { table, partitions, unlogged, folder, log, forgotten, unused, removable })
+        Ok(Memory {
+            table,
+            partitions,
+            unlogged,
+            folder,
+            log,
+            forgotten,
+            unused,
+            removable,
+        })
     }
 
-    /// A log without the forgotten partitions, and with the halves of one that was split in its place, takes the place of the
-    /// log.
+    /// A log without the forgotten partitions, and with the halves of one that was split in its
+    /// place, takes the place of the log.
     fn start_log_anew(&mut self, split: Option<&Split>) -> Result<(), SeenError> {
-        let Memory { folder, log, forgotten, .. } = self;
+        let Memory {
+            folder,
+            log,
+            forgotten,
+            ..
+        } = self;
         let mut anew = Log::create(folder, log.end().0 + 1)?;
         log.visit(folder, &mut |_, number, keys| {
             if let Some(split) = split.filter(|split| split.partition == number) {
-                for (half, keys) in halves(split, keys).into_iter().filter(|(_, keys)| !keys.is_empty()) {
+                for (half, keys) in halves(split, keys)
+                    .into_iter()
+                    .filter(|(_, keys)| !keys.is_empty())
+                {
                     partition_of(&mut self.partitions, half).known += keys.len() as u64;
                     anew.add(half, &keys);
                 }
@@ -118,7 +145,10 @@ impl Memory {
 
     /// What is known in a partition, in order.
     fn keys(&self, partition: u16) -> Result<Vec<Key>, SeenError> {
-        let of = self.partitions.get(usize::from(partition)).and_then(Option::as_ref);
+        let of = self
+            .partitions
+            .get(usize::from(partition))
+            .and_then(Option::as_ref);
         let mut keys = of.map(|of| of.unlogged.clone()).unwrap_or_default();
         self.log.visit(&self.folder, &mut |_, number, some| {
             keys.extend(some.iter().filter(|_| number == partition && of.is_some()));
@@ -132,7 +162,10 @@ impl Memory {
     /// The table of all that is known: nothing can be taken out of one.
     fn table_anew(&self) -> Result<Table, SeenError> {
         let mut table = Filling::new();
-        self.partitions.iter().flatten().for_each(|partition| table.add(&partition.unlogged));
+        self.partitions
+            .iter()
+            .flatten()
+            .for_each(|partition| table.add(&partition.unlogged));
         self.log.visit(&self.folder, &mut |_, _, keys| {
             table.add(keys);
             Ok(())
@@ -150,7 +183,10 @@ struct Filling {
 
 impl Filling {
     fn new() -> Self {
-        Filling { table: Table::new(), urls: Vec::new() }
+        Filling {
+            table: Table::new(),
+            urls: Vec::new(),
+        }
     }
 
     fn add(&mut self, keys: &[Key]) {
@@ -182,8 +218,18 @@ fn partition_of(partitions: &mut Vec<Option<Partition>>, number: u16) -> &mut Pa
 }
 
 impl SeenStore for Memory {
-    fn ask(&mut self, _: Timestamp, partition: u16, host: u64, url: u64, _: u64) -> Result<Novelty, SeenError> {
-        let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::as_mut);
+    fn ask(
+        &mut self,
+        _: Timestamp,
+        partition: u16,
+        host: u64,
+        url: u64,
+        _: u64,
+    ) -> Result<Novelty, SeenError> {
+        let of = self
+            .partitions
+            .get_mut(usize::from(partition))
+            .and_then(Option::as_mut);
         let of = of.ok_or(SeenError::Partition(partition))?;
         if !self.table.insert(url) {
             return Ok(Novelty::Repeated);
@@ -193,13 +239,19 @@ impl SeenStore for Memory {
             self.unlogged.push(partition);
         }
         of.unlogged.push((host, url));
-        of.later.iter_mut().for_each(|later| later.push((host, url)));
+        of.later
+            .iter_mut()
+            .for_each(|later| later.push((host, url)));
         Ok(Novelty::New)
     }
 
     fn knows(&self, partition: u16, _: u64, url: u64) -> Result<bool, SeenError> {
-        let of = self.partitions.get(usize::from(partition)).and_then(Option::as_ref);
-        of.map(|_| self.table.knows(url)).ok_or(SeenError::Partition(partition))
+        let of = self
+            .partitions
+            .get(usize::from(partition))
+            .and_then(Option::as_ref);
+        of.map(|_| self.table.knows(url))
+            .ok_or(SeenError::Partition(partition))
     }
 
     fn flush_at(&self) -> Option<Timestamp> {
@@ -228,11 +280,20 @@ impl SeenStore for Memory {
             }
         }
         self.log.write(&self.folder)?;
-        Ok(Some(State { manifest: None, log: self.log.end(), last_log: None }.to_bytes()))
+        Ok(Some(
+            State {
+                manifest: None,
+                log: self.log.end(),
+                last_log: None,
+            }
+            .to_bytes(),
+        ))
     }
 
     fn committed(&mut self) -> Result<(), SeenError> {
-        self.removable.drain(..).try_for_each(|name| self.folder.remove(name))
+        self.removable
+            .drain(..)
+            .try_for_each(|name| self.folder.remove(name))
     }
 
     fn is_idle(&self) -> bool {
@@ -241,8 +302,13 @@ impl SeenStore for Memory {
 
     /// A pass over the log; memory for the keys of the partition.
     fn copy(&mut self, partition: u16) -> Result<Box<dyn CopiedKeys>, SeenError> {
-        let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::as_mut);
-        let Some(of) = of else { return Ok(Box::new(Vec::new())) };
+        let of = self
+            .partitions
+            .get_mut(usize::from(partition))
+            .and_then(Option::as_mut);
+        let Some(of) = of else {
+            return Ok(Box::new(Vec::new()));
+        };
         of.later = Some(Vec::new());
         Ok(Box::new(self.keys(partition)?))
     }
@@ -252,7 +318,10 @@ impl SeenStore for Memory {
     }
 
     fn take_later(&mut self, partition: u16) -> Vec<Key> {
-        let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::as_mut);
+        let of = self
+            .partitions
+            .get_mut(usize::from(partition))
+            .and_then(Option::as_mut);
         of.and_then(|of| of.later.take()).unwrap_or_default()
     }
 
@@ -263,7 +332,9 @@ impl SeenStore for Memory {
     /// The keys are logged with the next commit.
     fn import(&mut self, import: Import) -> Result<(), SeenError> {
         let (partition, base, later) = import.end()?;
-        let Base::Keys(mut keys) = base else { return Err(SeenError::Unordered(partition)) };
+        let Base::Keys(mut keys) = base else {
+            return Err(SeenError::Unordered(partition));
+        };
         keys.extend(later);
         if self.known(partition) > 0 {
             self.forget(partition)?;
@@ -272,22 +343,32 @@ impl SeenStore for Memory {
             self.start_log_anew(None)?;
             self.table = self.table_anew()?;
         }
-        self.table.insert_all(&mut keys.iter().map(|(_, url)| *url).collect());
+        self.table
+            .insert_all(&mut keys.iter().map(|(_, url)| *url).collect());
         self.unlogged.push(partition);
-        let of = Partition { known: keys.len() as u64, unlogged: keys, later: None };
+        let of = Partition {
+            known: keys.len() as u64,
+            unlogged: keys,
+            later: None,
+        };
         *partition_of(&mut self.partitions, partition) = of;
         Ok(())
     }
 
     fn serve(&mut self, partitions: &[u16]) {
-        partitions.iter().for_each(|&number| _ = partition_of(&mut self.partitions, number));
+        partitions
+            .iter()
+            .for_each(|&number| _ = partition_of(&mut self.partitions, number));
     }
 
     fn give_up_questions(&mut self) {}
 
     /// What is in the table stays there until the store is opened anew.
     fn forget(&mut self, partition: u16) -> Result<(), SeenError> {
-        let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::take);
+        let of = self
+            .partitions
+            .get_mut(usize::from(partition))
+            .and_then(Option::take);
         if of.is_some() {
             self.forgotten.insert(partition);
         }
@@ -296,21 +377,30 @@ impl SeenStore for Memory {
 
     /// The table knows URLs by themselves: only the log is written anew.
     fn halve(&mut self, split: &Split) -> Result<(), SeenError> {
-        let of = self.partitions.get_mut(usize::from(split.partition)).and_then(Option::take);
+        let of = self
+            .partitions
+            .get_mut(usize::from(split.partition))
+            .and_then(Option::take);
         let Some(of) = of else { return Ok(()) };
         self.unlogged.retain(|number| *number != split.partition);
         for (half, keys) in halves(split, &of.unlogged) {
             if !keys.is_empty() {
                 self.unlogged.push(half);
             }
-            *partition_of(&mut self.partitions, half) =
-                Partition { known: keys.len() as u64, unlogged: keys, later: None };
+            *partition_of(&mut self.partitions, half) = Partition {
+                known: keys.len() as u64,
+                unlogged: keys,
+                later: None,
+            };
         }
         self.start_log_anew(Some(split))
     }
 
     fn known(&self, partition: u16) -> u64 {
-        self.partitions.get(usize::from(partition)).and_then(Option::as_ref).map_or(0, |partition| partition.known)
+        self.partitions
+            .get(usize::from(partition))
+            .and_then(Option::as_ref)
+            .map_or(0, |partition| partition.known)
     }
 
     fn bytes(&self, partition: u16) -> u64 {
@@ -318,7 +408,12 @@ impl SeenStore for Memory {
     }
 
     fn memory_bytes(&self) -> usize {
-        let unlogged: usize = self.partitions.iter().flatten().map(|partition| partition.unlogged.capacity()).sum();
+        let unlogged: usize = self
+            .partitions
+            .iter()
+            .flatten()
+            .map(|partition| partition.unlogged.capacity())
+            .sum();
         self.table.bytes() + unlogged * size_of::<Key>()
     }
 

@@ -1,10 +1,11 @@
 //! The table: 64-bit fingerprints in little more than five bytes each.
 //!
-//! The first three bytes of a fingerprint are its bucket, the other five are stored. 64 buckets are a region: its
-//! entries are one sequence, bucket after bucket, in no order within a bucket, cut into blocks of 32 entries that lie
-//! in chunks common to all. An entry is added at the end of its bucket; room is made by moving, in each bucket behind
-//! it, the first entry to the end. So a fingerprint is looked for among some N / 2^24 neighbours and added with at
-//! most 63 moves, and nothing is ever copied to a larger place.
+//! The first three bytes of a fingerprint are its bucket, the other five are stored. 64 buckets are
+//! a region: its entries are one sequence, bucket after bucket, in no order within a bucket, cut
+//! into blocks of 32 entries that lie in chunks common to all. An entry is added at the end of its
+//! bucket; room is made by moving, in each bucket behind it, the first entry to the end. So a
+//! fingerprint is looked for among some N / 2^24 neighbours and added with at most 63 moves, and
+//! nothing is ever copied to a larger place.
 //!
 //! Memory of N fingerprints, in bytes:
 //! ```text
@@ -17,8 +18,8 @@
 //!                      at 10^8: 5 + 0.67 + 0.21 + 0.13 + 0.04 = 6.05 a fingerprint
 //!                      at 10^9: 5 + 0.07 + 0.02 + 0.13 + 0.00 = 5.22
 //! ```
-//! An array for each bucket would take 5 + 12 x 2^24 / N, 7.0 and 5.2, and up to twice that where arrays grow by
-//! doubling.
+//! An array for each bucket would take 5 + 12 x 2^24 / N, 7.0 and 5.2, and up to twice that where
+//! arrays grow by doubling.
 //!
 //! Source: Broder, Najork and Wiener 2003 (8-byte checksums, the first 3 bytes an index).
 
@@ -37,18 +38,20 @@ const BLOCKS_PER_ROW: usize = 8;
 
 /// A set of fingerprints. It only grows.
 pub(super) struct Table {
-    /// Where each bucket ends in the sequence of its region. A bucket begins where the one before it ends.
+    /// Where each bucket ends in the sequence of its region. A bucket begins where the one before
+    /// it ends.
     ends: Vec<u32>,
-    /// The numbers of blocks, in rows: the first row of each region, then the second row of each, and so on. So no
-    /// region has a list that is copied when it grows.
+    /// The numbers of blocks, in rows: the first row of each region, then the second row of each,
+    /// and so on. So no region has a list that is copied when it grows.
     rows: Vec<Box<[u32]>>,
-    /// The entries of all blocks. What is not used yet of the last chunk takes no memory: nothing was written to it.
+    /// The entries of all blocks. What is not used yet of the last chunk takes no memory: nothing
+    /// was written to it.
     chunks: Vec<Box<[Entry]>>,
     blocks: usize,
 }
 
-/// Returns the memory of a table of `fingerprints` fingerprints, in bytes, as calculated above: on average, when there
-/// are many.
+/// Returns the memory of a table of `fingerprints` fingerprints, in bytes, as calculated above: on
+/// average, when there are many.
 pub(super) fn bytes_of(fingerprints: u64) -> u64 {
     let per_region = BLOCK_BYTES / 2 + BLOCKS_PER_ROW * size_of::<u32>() / 2;
     let fixed = BUCKETS * size_of::<u32>() + REGIONS * per_region;
@@ -67,14 +70,23 @@ impl Spot {
     fn of(fingerprint: u64) -> Self {
         let bucket = (fingerprint >> ENTRY_BITS) as usize;
         let [_, _, _, entry @ ..] = fingerprint.to_be_bytes();
-        Spot { bucket, region: bucket / BUCKETS_PER_REGION, entry }
+        Spot {
+            bucket,
+            region: bucket / BUCKETS_PER_REGION,
+            entry,
+        }
     }
 }
 
 impl Table {
     /// An empty table. Its memory is taken as it is used.
     pub(super) fn new() -> Self {
-        Table { ends: vec![0; BUCKETS], rows: Vec::new(), chunks: Vec::new(), blocks: 0 }
+        Table {
+            ends: vec![0; BUCKETS],
+            rows: Vec::new(),
+            chunks: Vec::new(),
+            blocks: 0,
+        }
     }
 
     /// Adds a fingerprint; false when it was there.
@@ -86,7 +98,8 @@ impl Table {
         let buckets_end = (spot.region + 1) * BUCKETS_PER_REGION;
         self.make_room(spot.region, self.ends[buckets_end - 1]);
         for bucket in (spot.bucket + 1..buckets_end).rev() {
-            let (start, end) = (self.start(bucket), self.ends[bucket]);
+            let start = self.start(bucket);
+            let end = self.ends[bucket];
             if start < end {
                 *self.entry(spot.region, end) = *self.entry(spot.region, start);
             }
@@ -98,8 +111,8 @@ impl Table {
         true
     }
 
-    /// Adds all of the fingerprints and leaves none. They are sorted for that: neighbours in the table are found in
-    /// the processor's caches.
+    /// Adds all of the fingerprints and leaves none. They are sorted for that: neighbours in the
+    /// table are found in the processor's caches.
     pub(super) fn insert_all(&mut self, fingerprints: &mut Vec<u64>) {
         fingerprints.sort_unstable();
         fingerprints.drain(..).for_each(|fingerprint| {
@@ -120,7 +133,8 @@ impl Table {
     }
 
     fn contains(&self, spot: &Spot) -> bool {
-        let (mut at, end) = (self.start(spot.bucket) as usize, self.ends[spot.bucket] as usize);
+        let mut at = self.start(spot.bucket) as usize;
+        let end = self.ends[spot.bucket] as usize;
         while at < end {
             let entries = (end - at).min(ENTRIES_PER_BLOCK - at % ENTRIES_PER_BLOCK);
             let (chunk, first) = self.locate(spot.region, at);
@@ -134,13 +148,18 @@ impl Table {
 
     /// Where a bucket begins in the sequence of its region.
     fn start(&self, bucket: usize) -> u32 {
-        if bucket.is_multiple_of(BUCKETS_PER_REGION) { 0 } else { self.ends[bucket - 1] }
+        if bucket.is_multiple_of(BUCKETS_PER_REGION) {
+            0
+        } else {
+            self.ends[bucket - 1]
+        }
     }
 
     /// Chunk of a place in the sequence of a region, and where it is in there.
     fn locate(&self, region: usize, place: usize) -> (usize, usize) {
         let nth = place / ENTRIES_PER_BLOCK;
-        let block = self.rows[nth / BLOCKS_PER_ROW][region * BLOCKS_PER_ROW + nth % BLOCKS_PER_ROW] as usize;
+        let block = self.rows[nth / BLOCKS_PER_ROW][region * BLOCKS_PER_ROW + nth % BLOCKS_PER_ROW]
+            as usize;
         let first = block % BLOCKS_PER_CHUNK * ENTRIES_PER_BLOCK;
         (block / BLOCKS_PER_CHUNK, first + place % ENTRIES_PER_BLOCK)
     }
@@ -157,13 +176,17 @@ impl Table {
             return;
         }
         if self.blocks.is_multiple_of(BLOCKS_PER_CHUNK) {
-            self.chunks.push(vec![Entry::default(); BLOCKS_PER_CHUNK * ENTRIES_PER_BLOCK].into_boxed_slice());
+            self.chunks.push(
+                vec![Entry::default(); BLOCKS_PER_CHUNK * ENTRIES_PER_BLOCK].into_boxed_slice(),
+            );
         }
         if nth / BLOCKS_PER_ROW == self.rows.len() {
-            self.rows.push(vec![0; REGIONS * BLOCKS_PER_ROW].into_boxed_slice());
+            self.rows
+                .push(vec![0; REGIONS * BLOCKS_PER_ROW].into_boxed_slice());
         }
         // 2^32 of them would be 2^37 fingerprints.
-        self.rows[nth / BLOCKS_PER_ROW][region * BLOCKS_PER_ROW + nth % BLOCKS_PER_ROW] = self.blocks as u32;
+        self.rows[nth / BLOCKS_PER_ROW][region * BLOCKS_PER_ROW + nth % BLOCKS_PER_ROW] =
+            self.blocks as u32;
         self.blocks += 1;
     }
 }
@@ -184,7 +207,8 @@ mod tests {
     proptest! {
         #[test]
         fn it_holds_what_a_set_holds(fingerprints in prop::collection::vec(fingerprint(), 0..3_000)) {
-            let (mut table, mut set) = (Table::new(), HashSet::new());
+            let mut table = Table::new();
+            let mut set = HashSet::new();
             for &fingerprint in &fingerprints {
                 prop_assert_eq!(table.insert(fingerprint), set.insert(fingerprint), "{:x}", fingerprint);
             }
@@ -207,8 +231,16 @@ mod tests {
             }
         }
         for n in 0..2_000 {
-            assert!([63, 40, 64].iter().all(|&bucket| table.contains(&Spot::of(of(bucket, n)))));
-            assert!([62, 41, 39, 65, 0].iter().all(|&bucket| !table.contains(&Spot::of(of(bucket, n)))));
+            assert!(
+                [63, 40, 64]
+                    .iter()
+                    .all(|&bucket| table.contains(&Spot::of(of(bucket, n))))
+            );
+            assert!(
+                [62, 41, 39, 65, 0]
+                    .iter()
+                    .all(|&bucket| !table.contains(&Spot::of(of(bucket, n))))
+            );
         }
         assert!(!table.insert(of(40, 0)) && table.insert(of(0, 0)));
     }

@@ -1,7 +1,7 @@
 //! What became known in a partition since its last merge.
 //!
-//! Keys lie in the order in which they became known, so that those not yet in the log are a tail; a table of
-//! places finds them. About 24 bytes a key.
+//! Keys lie in the order in which they became known, so that those not yet in the log are a tail; a
+//! table of places finds them. About 24 bytes a key.
 
 use crate::seen::Key;
 
@@ -47,7 +47,8 @@ impl Delta {
         }
         if self.keys.len() == self.keys.capacity() {
             // An eighth at a time: doubling would leave half of the memory unused.
-            self.keys.reserve_exact((self.keys.len() / 8).max(SLOTS_MIN));
+            self.keys
+                .reserve_exact((self.keys.len() / 8).max(SLOTS_MIN));
         }
         self.keys.push(key);
         // A table of 2^32 keys would take 100 GB.
@@ -128,7 +129,11 @@ mod tests {
         }
         delta.set_logged();
         assert!(delta.insert((u64::MAX, u64::MAX)) && delta.unlogged() == [(u64::MAX, u64::MAX)]);
-        assert!((1_001..32_000).contains(&delta.bytes()), "{}", delta.bytes());
+        assert!(
+            (1_001..32_000).contains(&delta.bytes()),
+            "{}",
+            delta.bytes()
+        );
         let sorted = delta.take_sorted();
         assert!(sorted.len() == 1_001 && sorted.is_sorted());
         assert!(delta.is_empty() && delta.bytes() == 0 && delta.unlogged().is_empty());

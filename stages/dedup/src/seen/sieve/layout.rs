@@ -7,15 +7,15 @@
 //! index   = first host (8)  first URL (8)                    of each block
 //! tail    = URLs (8)  blocks (4)  version (4)  checksum of index and tail before it (8)
 //! ```
-//! Numbers are little-endian; checksums are 64-bit xxh3, seeded with partition, generation and the number of the
-//! block, so that a block in the wrong place is damage too.
+//! Numbers are little-endian; checksums are 64-bit xxh3, seeded with partition, generation and the
+//! number of the block, so that a block in the wrong place is damage too.
 
 use crate::seen::Key;
 use crate::seen::folder::number;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Bytes of a block: large enough for its header and its place in the index not to count. Small in tests, so that
-/// little data makes many blocks.
+/// Bytes of a block: large enough for its header and its place in the index not to count. Small in
+/// tests, so that little data makes many blocks.
 pub(super) const BLOCK_BYTES: usize = if cfg!(test) { 256 } else { 64 << 10 };
 /// Blocks read or written at once.
 pub(super) const BLOCKS_AT_ONCE: usize = 4;
@@ -39,7 +39,10 @@ impl<'b> Groups<'b> {
             return Ok(None);
         }
         let wrong = "a block's groups do not fit it";
-        let (header, rest) = self.rest.split_first_chunk::<GROUP_HEADER_BYTES>().ok_or(wrong)?;
+        let (header, rest) = self
+            .rest
+            .split_first_chunk::<GROUP_HEADER_BYTES>()
+            .ok_or(wrong)?;
         let host = number(header, 0).map(u64::from_le_bytes).ok_or(wrong)?;
         let urls = number(header, 8).map(u32::from_le_bytes).ok_or(wrong)?;
         let (urls, rest) = rest.split_at_checked(urls as usize * 8).ok_or(wrong)?;
@@ -50,7 +53,10 @@ impl<'b> Groups<'b> {
 
 /// Checksum of a part of a run; `part` is the number of the block.
 pub(super) fn checksum(bytes: &[u8], partition: u16, generation: u64, part: u64) -> u64 {
-    xxh3_64_with_seed(bytes, generation.rotate_left(32) ^ (u64::from(partition) << 48) ^ part)
+    xxh3_64_with_seed(
+        bytes,
+        generation.rotate_left(32) ^ (u64::from(partition) << 48) ^ part,
+    )
 }
 
 pub(super) fn key_of(bytes: &[u8; INDEX_ENTRY_BYTES]) -> Key {

@@ -21,7 +21,15 @@ struct RunKeys<'r> {
 
 impl<'r> RunKeys<'r> {
     fn new(run: &'r Run) -> Self {
-        RunKeys { run, window: Window::default(), block: 0, next_group_at: 0, host: 0, url_at: 0, left: 0 }
+        RunKeys {
+            run,
+            window: Window::default(),
+            block: 0,
+            next_group_at: 0,
+            host: 0,
+            url_at: 0,
+            left: 0,
+        }
     }
 
     fn next(&mut self) -> Result<Option<Key>, SeenError> {
@@ -31,7 +39,9 @@ impl<'r> RunKeys<'r> {
             }
             self.next_group()?;
         }
-        let Some(url) = number(&self.window.buffer, self.url_at).map(u64::from_le_bytes) else { return Ok(None) };
+        let Some(url) = number(&self.window.buffer, self.url_at).map(u64::from_le_bytes) else {
+            return Ok(None);
+        };
         self.url_at += 8;
         self.left -= 1;
         Ok(Some((self.host, url)))
@@ -40,7 +50,8 @@ impl<'r> RunKeys<'r> {
     /// The next group of the block, or on to the next block.
     fn next_group(&mut self) -> Result<(), SeenError> {
         let at_once = BLOCKS_AT_ONCE.min(self.run.index.len() - self.block);
-        let in_window = (self.window.first..self.window.first + self.window.blocks).contains(&self.block);
+        let in_window =
+            (self.window.first..self.window.first + self.window.blocks).contains(&self.block);
         let groups = if in_window && self.next_group_at > 0 {
             // Checked when its first group was read.
             let at = (self.block - self.window.first) * BLOCK_BYTES;
@@ -49,11 +60,14 @@ impl<'r> RunKeys<'r> {
         } else {
             self.run.block(self.block, at_once, &mut self.window)?
         };
-        let mut rest = Groups { rest: &groups[self.next_group_at..] };
+        let mut rest = Groups {
+            rest: &groups[self.next_group_at..],
+        };
         match rest.next().map_err(|wrong| self.run.damaged(wrong))? {
             Some((host, urls)) => {
                 let groups_bytes = groups.len();
-                let (rest, left) = (rest.rest.len(), urls.len());
+                let rest = rest.rest.len();
+                let left = urls.len();
                 let groups_at = (self.block - self.window.first) * BLOCK_BYTES + BLOCK_HEADER_BYTES;
                 self.url_at = groups_at + self.next_group_at + GROUP_HEADER_BYTES;
                 self.next_group_at = groups_bytes - rest;
@@ -93,7 +107,10 @@ pub(super) fn merge(
         }
         if last.is_some_and(|last| last >= key) {
             return Err(SeenError::damaged(
-                &runs.first().map(|run| run.file.path.clone()).unwrap_or_default(),
+                &runs
+                    .first()
+                    .map(|run| run.file.path.clone())
+                    .unwrap_or_default(),
                 "its keys do not ascend",
             ));
         }

@@ -1,7 +1,7 @@
 //! What a sieve finds in its folder when it is opened.
 //!
-//! In: the committed state. Out: partitions with their runs and with what the logs add to them. Files that the state
-//! does not name are removed.
+//! In: the committed state. Out: partitions with their runs and with what the logs add to them.
+//! Files that the state does not name are removed.
 
 use super::filters::Allowance;
 use super::manifest;
@@ -25,25 +25,41 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Reads the indexes of the runs and the logs. `asked_for`: partitions there will be questions about.
+    /// Reads the indexes of the runs and the logs. `asked_for`: partitions there will be questions
+    /// about.
     pub(super) fn read(
         settings: &Settings,
         folder: &Folder,
         asked_for: &[u16],
         state: Option<State>,
     ) -> Result<Opened, SeenError> {
-        let mut allowance = Allowance { used: 0, max: settings.filter_bytes_max };
-        let filter_sizes = FilterSizes::of(settings.filter_urls, settings.filter_bytes_max, asked_for.len());
-        let (mut partitions, mut manifest) = (Vec::new(), None);
+        let mut allowance = Allowance {
+            used: 0,
+            max: settings.filter_bytes_max,
+        };
+        let filter_sizes = FilterSizes::of(
+            settings.filter_urls,
+            settings.filter_bytes_max,
+            asked_for.len(),
+        );
+        let mut partitions = Vec::new();
+        let mut manifest = None;
         if let Some((generation, sum)) = state.and_then(|state| state.manifest) {
             let (entries, bytes) = manifest::read(folder, generation, sum)?;
             manifest = Some((generation, sum, bytes));
             for entry in entries {
-                partitions.push(Partition::open(folder, &entry, filter_sizes, &mut allowance)?);
+                partitions.push(Partition::open(
+                    folder,
+                    &entry,
+                    filter_sizes,
+                    &mut allowance,
+                )?);
             }
         }
         let mut places = Places::default();
-        partitions.iter().for_each(|partition| places.add(partition.number));
+        partitions
+            .iter()
+            .for_each(|partition| places.add(partition.number));
         for &number in asked_for {
             if places.of(number).is_none() {
                 places.add(number);
@@ -59,7 +75,8 @@ impl Opened {
             });
             let partition = &mut partitions[place];
             if at >= partition.log_from {
-                keys.iter().for_each(|&key| partition.learn(key, &mut allowance));
+                keys.iter()
+                    .for_each(|&key| partition.learn(key, &mut allowance));
             }
             Ok(())
         };
@@ -69,7 +86,8 @@ impl Opened {
                 (Log::create(folder, 1)?, None)
             }
             Some(state) => {
-                let mut open = |(generation, length)| Log::open(folder, generation, length, &mut replay);
+                let mut open =
+                    |(generation, length)| Log::open(folder, generation, length, &mut replay);
                 let last_log = state.last_log.map(&mut open).transpose()?;
                 let log = open(state.log)?;
                 named.extend(manifest.map(|(generation, ..)| Name::Manifest { generation }));
@@ -78,8 +96,18 @@ impl Opened {
                 (log, last_log)
             }
         };
-        partitions.iter_mut().for_each(|partition| partition.delta.set_logged());
-        Ok(Opened { partitions, places, allowance, filter_sizes, manifest, log, last_log })
+        partitions
+            .iter_mut()
+            .for_each(|partition| partition.delta.set_logged());
+        Ok(Opened {
+            partitions,
+            places,
+            allowance,
+            filter_sizes,
+            manifest,
+            log,
+            last_log,
+        })
     }
 }
 
@@ -92,7 +120,11 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn of(&self, number: u16) -> Option<usize> {
-        self.slots.get(usize::from(number)).copied().flatten().map(usize::from)
+        self.slots
+            .get(usize::from(number))
+            .copied()
+            .flatten()
+            .map(usize::from)
     }
 
     /// The next place is this partition's.

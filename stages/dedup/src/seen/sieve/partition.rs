@@ -1,13 +1,14 @@
 //! A partition of the sieve: its runs, its filters, what became known since, and its questions.
 //!
-//! Known are the keys of the old run, of the young run and of the delta; no key is in two of them. The filters hold
-//! them all; after a start they are filled from the runs, block by block, and until they hold all they are not asked.
-//! The delta is merged into the young run, and all three into a new old run when the other two have grown
-//! to a quarter of it: so a key is written about as often as a partition's deltas fit into a quarter of its old
-//! run, and then a few times more while the partition doubles.
+//! Known are the keys of the old run, of the young run and of the delta; no key is in two of them.
+//! The filters hold them all; after a start they are filled from the runs, block by block, and
+//! until they hold all they are not asked. The delta is merged into the young run, and all three
+//! into a new old run when the other two have grown to a quarter of it: so a key is written about
+//! as often as a partition's deltas fit into a quarter of its old run, and then a few times more
+//! while the partition doubles.
 //!
-//! Sources: Najork and Heydon 2001 (the questions are sorted, answered by one pass, and given back in the order
-//! asked); O'Neil, Cheng, Gawlick and O'Neil 1996 (runs of growing size).
+//! Sources: Najork and Heydon 2001 (the questions are sorted, answered by one pass, and given back
+//! in the order asked); O'Neil, Cheng, Gawlick and O'Neil 1996 (runs of growing size).
 
 use super::delta::Delta;
 use super::filters::{Allowance, Filters, bytes_for};
@@ -23,7 +24,8 @@ use crate::seen::log::LogPosition;
 use crate::seen::{Answer, CopiedKeys, Key, VisitKey};
 use std::sync::Arc;
 
-/// An old run is made anew when the keys outside of it are at least the keys in it divided by this number.
+/// An old run is made anew when the keys outside of it are at least the keys in it divided by this
+/// number.
 const OLD_PER_YOUNG: u64 = 4;
 
 /// Sizes of the filters of a partition.
@@ -42,14 +44,22 @@ impl FilterSizes {
         let share = filter_bytes_max / partitions;
         let urls = (filter_urls / partitions as u64).max(1);
         let fits = urls as f64 * (share as f64 / bytes_for(urls) as f64).min(1.0);
-        // An eighth: what is granted over the allowance is little, and no partition is left without a filter.
-        FilterSizes { urls_min: (fits as u64).max(1), bytes_min: share / 8 }
+        // An eighth: what is granted over the allowance is little, and no partition is left without
+        // a filter.
+        FilterSizes {
+            urls_min: (fits as u64).max(1),
+            bytes_min: share / 8,
+        }
     }
 
-    /// Returns empty filters for a partition that knows `known` URLs and for those that come before its filters are
-    /// made anew.
+    /// Returns empty filters for a partition that knows `known` URLs and for those that come before
+    /// its filters are made anew.
     fn filters(self, known: u64, allowance: &mut Allowance) -> Filters {
-        Filters::within((known + known / 5 * 2).max(self.urls_min), self.bytes_min, allowance)
+        Filters::within(
+            (known + known / 5 * 2).max(self.urls_min),
+            self.bytes_min,
+            allowance,
+        )
     }
 }
 
@@ -57,7 +67,8 @@ impl FilterSizes {
 pub(super) struct Partition {
     pub(super) number: u16,
     filters: Filters,
-    /// The first block that the filters may not hold, counted over the blocks of all runs. None when they hold all.
+    /// The first block that the filters may not hold, counted over the blocks of all runs. None
+    /// when they hold all.
     unfiltered: Option<usize>,
     pub(super) delta: Delta,
     pub(super) questions: Questions,
@@ -94,20 +105,49 @@ impl Partition {
     ) -> Result<Self, SeenError> {
         let number = entry.partition;
         let open = |run| Run::open(folder, number, run).map(Arc::new);
-        let (old, young) = (entry.old.map(open).transpose()?, entry.young.map(open).transpose()?);
+        let old = entry.old.map(open).transpose()?;
+        let young = entry.young.map(open).transpose()?;
         // As large as when the old run was made.
         let filters = sizes.filters(entry.old.map_or(0, |old| old.urls), allowance);
         let unfiltered = old.is_some().then_some(0);
         let (delta, questions, later) = Default::default();
-        Ok(Partition { number, filters, unfiltered, delta, questions, old, young, later, log_from: entry.log_from })
+        Ok(Partition {
+            number,
+            filters,
+            unfiltered,
+            delta,
+            questions,
+            old,
+            young,
+            later,
+            log_from: entry.log_from,
+        })
     }
 
-    /// One that was imported: all that it knows is in the run, and no record before `log_from` counts.
-    pub(super) fn imported(run: Run, log_from: LogPosition, sizes: FilterSizes, allowance: &mut Allowance) -> Self {
+    /// One that was imported: all that it knows is in the run, and no record before `log_from`
+    /// counts.
+    pub(super) fn imported(
+        run: Run,
+        log_from: LogPosition,
+        sizes: FilterSizes,
+        allowance: &mut Allowance,
+    ) -> Self {
         let filters = sizes.filters(run.entry().urls, allowance);
-        let (number, unfiltered, old) = (run.partition, Some(0), Some(Arc::new(run)));
+        let number = run.partition;
+        let unfiltered = Some(0);
+        let old = Some(Arc::new(run));
         let (delta, questions, young, later) = Default::default();
-        Partition { number, filters, unfiltered, delta, questions, old, young, later, log_from }
+        Partition {
+            number,
+            filters,
+            unfiltered,
+            delta,
+            questions,
+            old,
+            young,
+            later,
+            log_from,
+        }
     }
 
     /// It is forgotten: its files are appended to `unused`.
@@ -126,8 +166,16 @@ impl Partition {
     pub(super) fn now(&self) -> CopyOf {
         let mut keys = self.delta.keys().to_vec();
         keys.sort_unstable();
-        let runs = [&self.old, &self.young].into_iter().flatten().cloned().collect();
-        CopyOf { runs, keys, known: self.known() }
+        let runs = [&self.old, &self.young]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
+        CopyOf {
+            runs,
+            keys,
+            known: self.known(),
+        }
     }
 
     /// What became known since the copy; it is not remembered any more.
@@ -138,7 +186,12 @@ impl Partition {
     /// How the manifest names it.
     pub(super) fn entry(&self) -> Entry {
         let of = |run: &Option<Arc<Run>>| run.as_ref().map(|run| run.entry());
-        Entry { partition: self.number, log_from: self.log_from, old: of(&self.old), young: of(&self.young) }
+        Entry {
+            partition: self.number,
+            log_from: self.log_from,
+            old: of(&self.old),
+            young: of(&self.young),
+        }
     }
 
     /// Files in use.
@@ -152,7 +205,10 @@ impl Partition {
     }
 
     fn runs(&self) -> impl Iterator<Item = &Run> {
-        [&self.old, &self.young].into_iter().flatten().map(AsRef::as_ref)
+        [&self.old, &self.young]
+            .into_iter()
+            .flatten()
+            .map(AsRef::as_ref)
     }
 
     /// URLs in its runs.
@@ -180,7 +236,11 @@ impl Partition {
         if !self.may_know(key) {
             return Ok(false);
         }
-        let mut asked = [Asked { key, place: 0, found: self.delta.contains(key) }];
+        let mut asked = [Asked {
+            key,
+            place: 0,
+            found: self.delta.contains(key),
+        }];
         let mut window = Window::default();
         for run in self.runs() {
             if !asked[0].found {
@@ -195,17 +255,32 @@ impl Partition {
         self.unfiltered.is_none()
     }
 
-    /// Puts the next few blocks of the runs into the filters. When those were the last, the caller answers the
-    /// questions that wait before it asks anew: a URL that one of them is about would now be new at once.
-    pub(super) fn fill_filters(&mut self, window: &mut Window, allowance: &mut Allowance) -> Result<(), SeenError> {
-        let Partition { filters, unfiltered, old, young, .. } = self;
-        let Some(next) = unfiltered else { return Ok(()) };
+    /// Puts the next few blocks of the runs into the filters. When those were the last, the caller
+    /// answers the questions that wait before it asks anew: a URL that one of them is about would
+    /// now be new at once.
+    pub(super) fn fill_filters(
+        &mut self,
+        window: &mut Window,
+        allowance: &mut Allowance,
+    ) -> Result<(), SeenError> {
+        let Partition {
+            filters,
+            unfiltered,
+            old,
+            young,
+            ..
+        } = self;
+        let Some(next) = unfiltered else {
+            return Ok(());
+        };
         let mut first = *next;
         for run in [old, young].into_iter().flatten() {
             if first < run.blocks() {
                 let blocks = first..run.blocks().min(first + BLOCKS_AT_ONCE);
                 *next += blocks.len();
-                return run.visit_blocks(blocks, window, &mut |(_, url)| filters.insert(url, allowance));
+                return run.visit_blocks(blocks, window, &mut |(_, url)| {
+                    filters.insert(url, allowance)
+                });
             }
             first -= run.blocks();
         }
@@ -234,7 +309,12 @@ impl Partition {
             run.find(asked, window)?;
         }
         let first = answers.len();
-        answers.extend(self.questions.take().iter().map(|question| (question.token, false)));
+        answers.extend(
+            self.questions
+                .take()
+                .iter()
+                .map(|question| (question.token, false)),
+        );
         for asked in asked {
             // The first of several equal questions decides: after it the delta holds the key.
             if !asked.found && !self.delta.contains(asked.key) {
@@ -245,8 +325,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Moves the delta into a run of this generation; no question waits. Files that are not used any more are
-    /// appended to `unused`. Gives the number of URLs in the run.
+    /// Moves the delta into a run of this generation; no question waits. Files that are not used
+    /// any more are appended to `unused`. Gives the number of URLs in the run.
     pub(super) fn merge(
         &mut self,
         folder: &Folder,
@@ -258,7 +338,8 @@ impl Partition {
         let known = self.known();
         let old_urls = self.old.as_ref().map_or(0, |run| run.entry().urls);
         // Half-filled filters would not know where the blocks of a new young run begin.
-        let all = (known - old_urls).saturating_mul(OLD_PER_YOUNG) >= old_urls || !self.is_filtered();
+        let all =
+            (known - old_urls).saturating_mul(OLD_PER_YOUNG) >= old_urls || !self.is_filtered();
         if all {
             unused.extend(self.names());
         } else {
@@ -286,14 +367,21 @@ impl Partition {
             self.young = Some(Arc::new(writer.finish()?));
         }
         if self.known() != known {
-            let path = folder.path_of(Name::Run { partition: self.number, generation });
-            return Err(SeenError::damaged(&path, "the runs it was merged from do not hold what they should"));
+            let path = folder.path_of(Name::Run {
+                partition: self.number,
+                generation,
+            });
+            return Err(SeenError::damaged(
+                &path,
+                "the runs it was merged from do not hold what they should",
+            ));
         }
         Ok(if all { known } else { known - old_urls })
     }
 }
 
-/// What a partition knew when a copy of it began. Its runs stay readable when the partition has others.
+/// What a partition knew when a copy of it began. Its runs stay readable when the partition has
+/// others.
 pub(super) struct CopyOf {
     runs: Vec<Arc<Run>>,
     keys: Vec<Key>,
@@ -309,7 +397,9 @@ impl CopiedKeys for CopyOf {
             visit(key)
         })?;
         match runs.first() {
-            Some(run) if visited != self.known => Err(run.damaged("it does not hold as many keys as it should")),
+            Some(run) if visited != self.known => {
+                Err(run.damaged("it does not hold as many keys as it should"))
+            }
             _ => Ok(()),
         }
     }

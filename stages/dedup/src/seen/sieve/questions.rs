@@ -61,7 +61,11 @@ impl Questions {
     pub(super) fn sorted_into(&self, asked: &mut Vec<Asked>) {
         asked.clear();
         asked.reserve_exact(self.list.len());
-        asked.extend((0..).zip(&self.list).map(|(place, question)| Asked { key: question.key, place, found: false }));
+        asked.extend((0..).zip(&self.list).map(|(place, question)| Asked {
+            key: question.key,
+            place,
+            found: false,
+        }));
         asked.sort_unstable_by_key(|asked| (asked.key, asked.place));
     }
 

@@ -7,7 +7,7 @@ pub(super) enum Relief {
     None,
     /// Answering questions, until half of it is free.
     Answering,
-    /// Merging deltas, because they take more than a quarter of it, until they take an eighth: the more questions
-    /// wait for a pass, the cheaper is each.
+    /// Merging deltas, because they take more than a quarter of it, until they take an eighth: the
+    /// more questions wait for a pass, the cheaper is each.
     Merging,
 }

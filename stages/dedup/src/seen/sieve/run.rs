@@ -1,14 +1,16 @@
-//! A run: fingerprints of a partition, sorted by host and within a host by URL, in a file that never changes.
+//! A run: fingerprints of a partition, sorted by host and within a host by URL, in a file that
+//! never changes.
 //!
 //! Its layout is in [`super::layout`].
 //!
 //! Invariants: keys ascend strictly; what is not as it was written is an error, never an answer.
 //!
-//! Sources: Heydon and Najork 1999, section 3.2 (a host's URLs lie together); Najork and Heydon 2001 and Lee et al.
-//! 2008 (DRUM): questions are sorted and answered by one sequential pass.
+//! Sources: Heydon and Najork 1999, section 3.2 (a host's URLs lie together); Najork and Heydon
+//! 2001 and Lee et al. 2008 (DRUM): questions are sorted and answered by one sequential pass.
 
 use super::layout::{
-    BLOCK_BYTES, BLOCK_HEADER_BYTES, BLOCKS_AT_ONCE, Groups, INDEX_ENTRY_BYTES, TAIL_BYTES, VERSION, checksum, key_of,
+    BLOCK_BYTES, BLOCK_HEADER_BYTES, BLOCKS_AT_ONCE, Groups, INDEX_ENTRY_BYTES, TAIL_BYTES,
+    VERSION, checksum, key_of,
 };
 use super::questions::Asked;
 use crate::seen::Key;
@@ -52,9 +54,18 @@ impl Window {
 impl Run {
     /// Opens a run that was referred to; reads its index and checks that.
     pub(super) fn open(folder: &Folder, partition: u16, entry: RunRef) -> Result<Self, SeenError> {
-        let file = folder.read(Name::Run { partition, generation: entry.generation }, entry.bytes)?;
+        let file = folder.read(
+            Name::Run {
+                partition,
+                generation: entry.generation,
+            },
+            entry.bytes,
+        )?;
         let wrong = || SeenError::damaged(&file.path, "its index is not as it was written");
-        let tail_at = entry.bytes.checked_sub(TAIL_BYTES as u64).ok_or_else(wrong)?;
+        let tail_at = entry
+            .bytes
+            .checked_sub(TAIL_BYTES as u64)
+            .ok_or_else(wrong)?;
         let mut tail = [0; TAIL_BYTES];
         file.read_at(tail_at, &mut tail)?;
         let blocks = number(&tail, 8).map(u32::from_le_bytes).ok_or_else(wrong)? as usize;
@@ -66,14 +77,29 @@ impl Run {
         let mut bytes = vec![0; index_bytes + TAIL_BYTES];
         file.read_at(index_at, &mut bytes)?;
         let (summed, sum) = bytes.split_at(index_bytes + TAIL_BYTES - 8);
-        let expected = [entry.urls.to_le_bytes().as_slice(), &tail[8..12], &VERSION.to_le_bytes()].concat();
+        let expected = [
+            entry.urls.to_le_bytes().as_slice(),
+            &tail[8..12],
+            &VERSION.to_le_bytes(),
+        ]
+        .concat();
         let sound = sum == checksum(summed, partition, entry.generation, u64::MAX).to_le_bytes()
             && summed[index_bytes..] == expected;
         if !sound {
             return Err(wrong());
         }
-        let index = summed[..index_bytes].as_chunks::<INDEX_ENTRY_BYTES>().0.iter().map(key_of).collect();
-        Ok(Run { file, partition, entry, index })
+        let index = summed[..index_bytes]
+            .as_chunks::<INDEX_ENTRY_BYTES>()
+            .0
+            .iter()
+            .map(key_of)
+            .collect();
+        Ok(Run {
+            file,
+            partition,
+            entry,
+            index,
+        })
     }
 
     pub(super) fn entry(&self) -> RunRef {
@@ -81,7 +107,10 @@ impl Run {
     }
 
     pub(super) fn name(&self) -> Name {
-        Name::Run { partition: self.partition, generation: self.entry.generation }
+        Name::Run {
+            partition: self.partition,
+            generation: self.entry.generation,
+        }
     }
 
     /// Memory held, in bytes.
@@ -103,20 +132,28 @@ impl Run {
     ) -> Result<(), SeenError> {
         window.blocks = 0;
         for block in blocks.clone() {
-            let mut groups = Groups { rest: self.block(block, blocks.end - block, window)? };
+            let mut groups = Groups {
+                rest: self.block(block, blocks.end - block, window)?,
+            };
             while let Some((host, urls)) = groups.next().map_err(|wrong| self.damaged(wrong))? {
-                urls.iter().for_each(|url| visit((host, u64::from_le_bytes(*url))));
+                urls.iter()
+                    .for_each(|url| visit((host, u64::from_le_bytes(*url))));
             }
         }
         Ok(())
     }
 
-    /// Marks the questions whose keys are here, in one pass over the blocks that may hold one of them. Questions
-    /// are sorted.
+    /// Marks the questions whose keys are here, in one pass over the blocks that may hold one of
+    /// them. Questions are sorted.
     pub(super) fn find(&self, asked: &mut [Asked], window: &mut Window) -> Result<(), SeenError> {
         window.blocks = 0;
-        // With questions in most blocks, all are read, a few at a time; otherwise only those needed.
-        let at_once = if asked.len() >= self.index.len() { BLOCKS_AT_ONCE } else { 1 };
+        // With questions in most blocks, all are read, a few at a time; otherwise only those
+        // needed.
+        let at_once = if asked.len() >= self.index.len() {
+            BLOCKS_AT_ONCE
+        } else {
+            1
+        };
         let mut rest = asked;
         let mut block = 0;
         while let Some(next) = rest.first() {
@@ -141,7 +178,9 @@ impl Run {
 
     fn find_in_block(&self, block: &[u8], asked: &mut [Asked]) -> Result<(), SeenError> {
         let mut groups = Groups { rest: block };
-        let Some((mut host, mut urls)) = groups.next().map_err(|wrong| self.damaged(wrong))? else { return Ok(()) };
+        let Some((mut host, mut urls)) = groups.next().map_err(|wrong| self.damaged(wrong))? else {
+            return Ok(());
+        };
         for asked in asked {
             let (asked_host, asked_url) = asked.key;
             while host < asked_host {
@@ -153,7 +192,9 @@ impl Run {
             if host == asked_host {
                 let before = urls.partition_point(|url| u64::from_le_bytes(*url) < asked_url);
                 urls = &urls[before..];
-                asked.found |= urls.first().is_some_and(|url| u64::from_le_bytes(*url) == asked_url);
+                asked.found |= urls
+                    .first()
+                    .is_some_and(|url| u64::from_le_bytes(*url) == asked_url);
             }
         }
         Ok(())
@@ -182,7 +223,12 @@ impl Run {
         let bytes = BLOCK_BYTES.min(blocks_bytes - block * BLOCK_BYTES);
         let bytes = &window.buffer[at..at + bytes];
         let sound = number(bytes, 0).map(u64::from_le_bytes)
-            == Some(checksum(&bytes[8..], self.partition, self.entry.generation, block as u64));
+            == Some(checksum(
+                &bytes[8..],
+                self.partition,
+                self.entry.generation,
+                block as u64,
+            ));
         let groups = number(bytes, 8).map(u32::from_le_bytes).filter(|_| sound);
         groups
             .and_then(|groups| bytes.get(BLOCK_HEADER_BYTES..)?.get(..groups as usize))
@@ -191,7 +237,9 @@ impl Run {
 
     /// Where the blocks end.
     fn index_at(&self) -> usize {
-        usize::try_from(self.entry.bytes).unwrap_or(usize::MAX) - TAIL_BYTES - self.index.len() * INDEX_ENTRY_BYTES
+        usize::try_from(self.entry.bytes).unwrap_or(usize::MAX)
+            - TAIL_BYTES
+            - self.index.len() * INDEX_ENTRY_BYTES
     }
 
     pub(super) fn damaged(&self, what: &'static str) -> SeenError {

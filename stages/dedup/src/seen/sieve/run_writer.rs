@@ -1,6 +1,8 @@
 //! Writes a run, key by key, into a file that is complete before it is named.
 
-use super::layout::{BLOCK_BYTES, BLOCK_HEADER_BYTES, BLOCKS_AT_ONCE, GROUP_HEADER_BYTES, VERSION, checksum};
+use super::layout::{
+    BLOCK_BYTES, BLOCK_HEADER_BYTES, BLOCKS_AT_ONCE, GROUP_HEADER_BYTES, VERSION, checksum,
+};
 use super::run::{Run, RunRef};
 use crate::seen::Key;
 use crate::seen::error::SeenError;
@@ -24,17 +26,44 @@ pub(in crate::seen) struct RunWriter {
 }
 
 impl RunWriter {
-    pub(super) fn create(folder: &Folder, partition: u16, generation: u64) -> Result<Self, SeenError> {
-        let file = folder.create(Name::Run { partition, generation })?;
+    pub(super) fn create(
+        folder: &Folder,
+        partition: u16,
+        generation: u64,
+    ) -> Result<Self, SeenError> {
+        let file = folder.create(Name::Run {
+            partition,
+            generation,
+        })?;
         let buffer = Vec::with_capacity(BLOCKS_AT_ONCE * BLOCK_BYTES);
-        let (folder, index) = (folder.clone(), Vec::new());
-        let (urls, written, block_at, group_at, host) = (0, 0, 0, 0, 0);
-        Ok(RunWriter { folder, file, partition, generation, index, urls, written, buffer, block_at, group_at, host })
+        let folder = folder.clone();
+        let index = Vec::new();
+        let urls = 0;
+        let written = 0;
+        let block_at = 0;
+        let group_at = 0;
+        let host = 0;
+        Ok(RunWriter {
+            folder,
+            file,
+            partition,
+            generation,
+            index,
+            urls,
+            written,
+            buffer,
+            block_at,
+            group_at,
+            host,
+        })
     }
 
     /// Removes the file.
     pub(in crate::seen) fn give_up(self) -> Result<(), SeenError> {
-        self.folder.remove(Name::Run { partition: self.partition, generation: self.generation })
+        self.folder.remove(Name::Run {
+            partition: self.partition,
+            generation: self.generation,
+        })
     }
 
     /// Appends a key, which is after the last one.
@@ -72,13 +101,23 @@ impl RunWriter {
     /// Fills the open block up to at least `bytes_min` bytes and closes it.
     fn close_block(&mut self, bytes_min: usize) -> Result<(), SeenError> {
         let groups = self.buffer.len() - self.block_at - BLOCK_HEADER_BYTES;
-        self.buffer.resize(self.buffer.len().max(self.block_at + bytes_min), 0);
+        self.buffer
+            .resize(self.buffer.len().max(self.block_at + bytes_min), 0);
         let block = &mut self.buffer[self.block_at..];
         block[8..12].copy_from_slice(&(groups as u32).to_le_bytes());
-        let sum = checksum(&block[8..], self.partition, self.generation, self.index.len() as u64 - 1);
+        let sum = checksum(
+            &block[8..],
+            self.partition,
+            self.generation,
+            self.index.len() as u64 - 1,
+        );
         block[..8].copy_from_slice(&sum.to_le_bytes());
         self.block_at = self.buffer.len();
-        if self.buffer.len() >= BLOCKS_AT_ONCE * BLOCK_BYTES { self.write() } else { Ok(()) }
+        if self.buffer.len() >= BLOCKS_AT_ONCE * BLOCK_BYTES {
+            self.write()
+        } else {
+            Ok(())
+        }
     }
 
     fn write(&mut self) -> Result<(), SeenError> {
@@ -101,15 +140,38 @@ impl RunWriter {
             self.buffer.extend_from_slice(&url.to_le_bytes());
         }
         self.buffer.extend_from_slice(&self.urls.to_le_bytes());
-        self.buffer.extend_from_slice(&(self.index.len() as u32).to_le_bytes());
+        self.buffer
+            .extend_from_slice(&(self.index.len() as u32).to_le_bytes());
         self.buffer.extend_from_slice(&VERSION.to_le_bytes());
-        let sum = checksum(&self.buffer[summed_at..], self.partition, self.generation, u64::MAX);
+        let sum = checksum(
+            &self.buffer[summed_at..],
+            self.partition,
+            self.generation,
+            u64::MAX,
+        );
         self.buffer.extend_from_slice(&sum.to_le_bytes());
         self.write()?;
         self.folder.finish(&self.file)?;
-        let RunWriter { file, partition, generation, mut index, urls, written, .. } = self;
+        let RunWriter {
+            file,
+            partition,
+            generation,
+            mut index,
+            urls,
+            written,
+            ..
+        } = self;
         index.shrink_to_fit();
-        let entry = RunRef { generation, urls, bytes: written };
-        Ok(Run { file: file.into_readable(), partition, entry, index })
+        let entry = RunRef {
+            generation,
+            urls,
+            bytes: written,
+        };
+        Ok(Run {
+            file: file.into_readable(),
+            partition,
+            entry,
+            index,
+        })
     }
 }

@@ -15,7 +15,15 @@ pub(super) fn lives(changes: usize, act: impl FnOnce()) -> bool {
     })));
     let result = catch_unwind(AssertUnwindSafe(act));
     WATCH.set(None);
-    result.map_err(|thrown| if thrown.is::<Death>() { false } else { resume_unwind(thrown) }).is_ok()
+    result
+        .map_err(|thrown| {
+            if thrown.is::<Death>() {
+                false
+            } else {
+                resume_unwind(thrown)
+            }
+        })
+        .is_ok()
 }
 
 /// A store with what is committed of it, and the partitions that it is opened for.
@@ -30,16 +38,30 @@ pub(super) struct Instance {
 impl Instance {
     pub(super) fn new(settings: Settings, partitions: &[u16]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut instance = Instance { folder, settings, partitions: partitions.into(), committed: None, store: None };
+        let mut instance = Instance {
+            folder,
+            settings,
+            partitions: partitions.into(),
+            committed: None,
+            store: None,
+        };
         instance.open();
         instance
     }
 
     /// Another one with a copy of the folder, as it was committed.
     pub(super) fn copied(&self) -> Self {
-        let (settings, partitions) = (self.settings.clone(), self.partitions.clone());
-        let (folder, committed) = (copy(self.folder.path()), self.committed.clone());
-        let mut instance = Instance { folder, settings, partitions, committed, store: None };
+        let settings = self.settings.clone();
+        let partitions = self.partitions.clone();
+        let folder = copy(self.folder.path());
+        let committed = self.committed.clone();
+        let mut instance = Instance {
+            folder,
+            settings,
+            partitions,
+            committed,
+            store: None,
+        };
         instance.open();
         instance
     }
@@ -48,14 +70,17 @@ impl Instance {
         self.store = None;
         let committed = self.committed.as_deref();
         let folder = self.folder.path().into();
-        self.store = Some(crate::seen::open(&self.settings, folder, &self.partitions, committed).unwrap());
+        self.store =
+            Some(crate::seen::open(&self.settings, folder, &self.partitions, committed).unwrap());
         self.check_files();
     }
 
     /// There are the files in use and no others.
     pub(super) fn check_files(&mut self) {
         let entries = std::fs::read_dir(self.folder.path()).unwrap();
-        let bytes: u64 = entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+        let bytes: u64 = entries
+            .map(|entry| entry.unwrap().metadata().unwrap().len())
+            .sum();
         assert_eq!(bytes, self.store().disk_bytes());
     }
 
@@ -117,14 +142,22 @@ impl Instance {
 }
 
 pub(super) fn keys_of(urls: &[Url], partition: u16) -> Vec<Key> {
-    let keys: BTreeSet<Key> = urls.iter().filter(|url| url.0 == partition).map(|url| (url.1, url.2)).collect();
+    let keys: BTreeSet<Key> = urls
+        .iter()
+        .filter(|url| url.0 == partition)
+        .map(|url| (url.1, url.2))
+        .collect();
     keys.into_iter().collect()
 }
 
 /// Both stores; the sieve with all in runs but little, and with all in its log.
 pub(super) fn kinds() -> [Settings; 3] {
-    [(DedupStore::Disk, 2_000), (DedupStore::Disk, 1 << 20), (DedupStore::Memory, 0)]
-        .map(|(store, bytes)| settings(store, bytes))
+    [
+        (DedupStore::Disk, 2_000),
+        (DedupStore::Disk, 1 << 20),
+        (DedupStore::Memory, 0),
+    ]
+    .map(|(store, bytes)| settings(store, bytes))
 }
 
 #[test]
@@ -139,17 +172,23 @@ fn an_export_gives_all_in_order_and_of_an_unknown_partition_nothing() {
             assert_eq!(instance.keys(partition), keys_of(&urls, partition));
         }
         assert!(instance.keys(5).is_empty());
-        let (mut visited, copy) = (0, instance.store().copy(3).unwrap());
+        let mut visited = 0;
+        let copy = instance.store().copy(3).unwrap();
         let ended = copy.visit(&mut |_| {
             visited += 1;
-            if visited < 9 { Ok(()) } else { Err(SeenError::Stopped) }
+            if visited < 9 {
+                Ok(())
+            } else {
+                Err(SeenError::Stopped)
+            }
         });
         assert!(matches!(ended, Err(SeenError::Stopped)) && visited == 9);
     }
 }
 
-/// Goal: a copy has what was known when it began, and what follows is what came later, whatever the store does with its
-/// files meanwhile. Method: more is learned, merged and committed before the copy is read.
+/// Goal: a copy has what was known when it began, and what follows is what came later, whatever the
+/// store does with its files meanwhile. Method: more is learned, merged and committed before the
+/// copy is read.
 #[test]
 fn a_copy_and_what_came_later_are_all_keys() {
     for settings in kinds() {
@@ -159,7 +198,10 @@ fn a_copy_and_what_came_later_are_all_keys() {
         let copy = instance.store().copy(3).unwrap();
         instance.learn(&urls[500..]);
         while instance.store().flush_at() == Some(Timestamp::ZERO) {
-            instance.store().flush(at(0), false, &mut Vec::new()).unwrap();
+            instance
+                .store()
+                .flush(at(0), false, &mut Vec::new())
+                .unwrap();
             instance.commit();
         }
         let mut keys = Vec::new();
@@ -170,8 +212,14 @@ fn a_copy_and_what_came_later_are_all_keys() {
         .unwrap();
         assert_eq!(keys, keys_of(&urls[..500], 3));
         let later = instance.store().take_later(3);
-        assert_eq!(later.iter().copied().collect::<BTreeSet<_>>(), keys_of(&urls[500..], 3).into_iter().collect());
-        assert!(instance.store().take_later(3).is_empty(), "it is remembered once");
+        assert_eq!(
+            later.iter().copied().collect::<BTreeSet<_>>(),
+            keys_of(&urls[500..], 3).into_iter().collect()
+        );
+        assert!(
+            instance.store().take_later(3).is_empty(),
+            "it is remembered once"
+        );
         let mut other = Instance::new(settings, &[5]);
         other.import_with(3, &keys, &later);
         for _ in 0..2 {
@@ -188,7 +236,10 @@ fn questions_that_are_given_up_are_answered_when_they_are_asked_again() {
         let urls = urls(600);
         instance.learn(&urls[..300]);
         for (token, url) in (0..).zip(&urls[..400]) {
-            instance.store().ask(at(0), url.0, url.1, url.2, token).unwrap();
+            instance
+                .store()
+                .ask(at(0), url.0, url.1, url.2, token)
+                .unwrap();
         }
         instance.store().give_up_questions();
         assert!(instance.store().is_idle());
@@ -198,8 +249,8 @@ fn questions_that_are_given_up_are_answered_when_they_are_asked_again() {
     }
 }
 
-/// Goal: an import happens with its commit or not at all. Method: the process dies before each change to a file in turn;
-/// the partition was unknown, or an earlier import left other keys.
+/// Goal: an import happens with its commit or not at all. Method: the process dies before each
+/// change to a file in turn; the partition was unknown, or an earlier import left other keys.
 #[test]
 fn whenever_the_process_dies_an_import_is_whole_or_was_never_made() {
     let urls = urls(900);
@@ -207,7 +258,9 @@ fn whenever_the_process_dies_an_import_is_whole_or_was_never_made() {
     let (leftover, others): (Vec<Url>, Vec<Url>) = more.iter().partition(|url| url.0 == 3);
     let moved: Vec<Url> = urls.iter().copied().filter(|url| url.0 == 3).collect();
     let imported = keys_of(urls, 3);
-    for (settings, leftover) in kinds().into_iter().flat_map(|kind| [(kind.clone(), vec![]), (kind, leftover.clone())])
+    for (settings, leftover) in kinds()
+        .into_iter()
+        .flat_map(|kind| [(kind.clone(), vec![]), (kind, leftover.clone())])
     {
         let mut before = Instance::new(settings, &PARTITIONS);
         before.learn(&others);
@@ -222,9 +275,16 @@ fn whenever_the_process_dies_an_import_is_whole_or_was_never_made() {
             instance.import(3, &imported);
             instance.check_files();
             assert_eq!(instance.keys(3), imported);
-            assert!([0, 7].into_iter().all(|partition| instance.keys(partition) == keys_of(&others, partition)));
+            assert!(
+                [0, 7]
+                    .into_iter()
+                    .all(|partition| instance.keys(partition) == keys_of(&others, partition))
+            );
             assert!(!are_new(instance.store(), &moved).contains(&true));
-            assert!(!are_new(instance.store(), &leftover).contains(&false), "what was replaced is not known");
+            assert!(
+                !are_new(instance.store(), &leftover).contains(&false),
+                "what was replaced is not known"
+            );
             if lived {
                 break;
             }
@@ -251,8 +311,15 @@ fn whenever_the_process_dies_a_partition_is_forgotten_or_whole() {
             assert!(keys.is_empty() || !lived && keys == keys_of(&urls, 3));
             instance.forget(3);
             instance.check_files();
-            assert!(matches!(instance.store().ask(at(0), 3, 1, 1, 1), Err(SeenError::Partition(3))));
-            assert!([0, 7].into_iter().all(|partition| instance.keys(partition) == keys_of(&urls, partition)));
+            assert!(matches!(
+                instance.store().ask(at(0), 3, 1, 1, 1),
+                Err(SeenError::Partition(3))
+            ));
+            assert!(
+                [0, 7]
+                    .into_iter()
+                    .all(|partition| instance.keys(partition) == keys_of(&urls, partition))
+            );
             instance.open();
             assert!(instance.keys(3).is_empty());
             assert!(!are_new(instance.store(), &moved).contains(&false));
@@ -275,16 +342,28 @@ fn what_is_forgotten_takes_no_room_and_the_rest_is_kept_for_partitions_that_are_
         instance.forget(0);
         instance.forget(3);
         instance.check_files();
-        assert!(instance.store().disk_bytes() < disk_bytes / 2, "{}", instance.store().disk_bytes());
+        assert!(
+            instance.store().disk_bytes() < disk_bytes / 2,
+            "{}",
+            instance.store().disk_bytes()
+        );
         instance.partitions = vec![9];
         instance.open();
         assert_eq!(instance.keys(7), keys_of(&urls, 7));
         instance.learn(&[(9, 1, 1)]);
         instance.forget(7);
         instance.open();
-        assert!(PARTITIONS.iter().all(|&partition| instance.store().known(partition) == 0));
+        assert!(
+            PARTITIONS
+                .iter()
+                .all(|&partition| instance.store().known(partition) == 0)
+        );
         assert_eq!(instance.keys(9), [(1, 1)]);
-        assert!(instance.store().disk_bytes() < 300, "{}", instance.store().disk_bytes());
+        assert!(
+            instance.store().disk_bytes() < 300,
+            "{}",
+            instance.store().disk_bytes()
+        );
     }
 }
 
@@ -295,15 +374,27 @@ fn keys_out_of_order_and_an_import_that_is_given_up_change_nothing() {
         let urls = urls(600);
         instance.learn(&urls);
         let one: [[Key; 2]; 2] = [[(1, 1), (1, 1)], [(2, 0), (1, 5)]];
-        let wrong = one.iter().flat_map(|keys| [vec![&keys[..]], keys.chunks(1).collect()]);
+        let wrong = one
+            .iter()
+            .flat_map(|keys| [vec![&keys[..]], keys.chunks(1).collect()]);
         for chunks in wrong {
             let mut import = instance.store().importer(3).unwrap();
             let (last, first) = chunks.split_last().unwrap();
             first.iter().for_each(|keys| import.push(keys).unwrap());
             let error = import.push(last).unwrap_err();
-            assert!(matches!(error, SeenError::Unordered(3)) && error.to_string().contains("partition 3"), "{error}");
-            assert!(matches!(import.push(&[(9, 9)]), Err(SeenError::Unordered(3))));
-            assert!(matches!(instance.store().import(import), Err(SeenError::Unordered(3))));
+            assert!(
+                matches!(error, SeenError::Unordered(3))
+                    && error.to_string().contains("partition 3"),
+                "{error}"
+            );
+            assert!(matches!(
+                import.push(&[(9, 9)]),
+                Err(SeenError::Unordered(3))
+            ));
+            assert!(matches!(
+                instance.store().import(import),
+                Err(SeenError::Unordered(3))
+            ));
         }
         // Two at a time, and one that is dropped.
         let mut dropped = instance.store().importer(7).unwrap();
@@ -329,7 +420,11 @@ fn a_partition_without_keys_is_imported_too() {
         instance.import(3, &[]);
         instance.import(4, &[]);
         for _ in 0..2 {
-            assert!(instance.keys(3).is_empty() && instance.keys(4).is_empty() && !instance.keys(7).is_empty());
+            assert!(
+                instance.keys(3).is_empty()
+                    && instance.keys(4).is_empty()
+                    && !instance.keys(7).is_empty()
+            );
             instance.open();
         }
         assert_eq!(are_new(instance.store(), &[(3, 1, 1)]), [true]);
@@ -346,7 +441,8 @@ enum Move {
         instance: usize,
         as_sieve: bool,
     },
-    /// A partition goes to the other instance, which dies before one of its changes, or the one that forgets does.
+    /// A partition goes to the other instance, which dies before one of its changes, or the one
+    /// that forgets does.
     Partition {
         partition: u16,
         import_dies: usize,
@@ -377,7 +473,11 @@ struct Pair {
 impl Pair {
     fn ask(&mut self, urls: &[Url]) {
         for (instance, store) in (0..).zip(&mut self.instances) {
-            let own: Vec<Url> = urls.iter().copied().filter(|url| self.owner_of[&url.0] == instance).collect();
+            let own: Vec<Url> = urls
+                .iter()
+                .copied()
+                .filter(|url| self.owner_of[&url.0] == instance)
+                .collect();
             let new = are_new(store.store(), &own);
             for (url, new) in own.iter().zip(new) {
                 assert_eq!(new, self.known.insert(*url), "{url:?}");
@@ -389,19 +489,32 @@ impl Pair {
     fn settle(&mut self) {
         for instance in &mut self.instances {
             while instance.store().flush_at() == Some(Timestamp::ZERO) {
-                instance.store().flush(at(0), false, &mut Vec::new()).unwrap();
+                instance
+                    .store()
+                    .flush(at(0), false, &mut Vec::new())
+                    .unwrap();
                 instance.commit();
             }
         }
     }
 
     fn open(&mut self, instance: usize) {
-        let own = self.owner_of.iter().filter(|(_, owner)| **owner == instance).map(|(partition, _)| *partition);
+        let own = self
+            .owner_of
+            .iter()
+            .filter(|(_, owner)| **owner == instance)
+            .map(|(partition, _)| *partition);
         self.instances[instance].partitions = own.collect();
         self.instances[instance].open();
     }
 
-    fn move_partition(&mut self, partition: u16, import_dies: usize, forget_dies: usize, opens: bool) {
+    fn move_partition(
+        &mut self,
+        partition: u16,
+        import_dies: usize,
+        forget_dies: usize,
+        opens: bool,
+    ) {
         let from = self.owner_of[&partition];
         let keys = self.instances[from].keys(partition);
         let to = &mut self.instances[1 - from];
@@ -423,7 +536,10 @@ impl Pair {
     fn check_owners(&mut self) {
         for partition in PARTITIONS {
             let known: Vec<Url> = self.known.iter().copied().collect();
-            assert_eq!(self.instances[self.owner_of[&partition]].keys(partition), keys_of(&known, partition));
+            assert_eq!(
+                self.instances[self.owner_of[&partition]].keys(partition),
+                keys_of(&known, partition)
+            );
         }
     }
 }
@@ -431,8 +547,8 @@ impl Pair {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// P4: whatever moves, and whoever dies, the owner of a partition knows exactly what was asked about. In the end each
-    /// key is in one store.
+    /// P4: whatever moves, and whoever dies, the owner of a partition knows exactly what was asked
+    /// about. In the end each key is in one store.
     #[test]
     fn partitions_move_whole_whenever_a_process_dies(
         stores in (store(), store()),

@@ -11,7 +11,10 @@ fn boosts(t: &Harness) -> HashMap<u64, f32> {
         let boosts: Boosts = decode(&send.payload).unwrap();
         assert_eq!(send.token, Token::Partition(boosts.partition));
         for boost in boosts.boosts {
-            assert_eq!(t.core.batches.partition_of_hash(boost.host), boosts.partition);
+            assert_eq!(
+                t.core.batches.partition_of_hash(boost.host),
+                boosts.partition
+            );
             *sums.entry(boost.url).or_default() += boost.worth.get();
         }
     }
@@ -20,7 +23,12 @@ fn boosts(t: &Harness) -> HashMap<u64, f32> {
 
 fn linking(quality: &str) -> Harness {
     let quality = format!("stages.scheduler.quality={quality}");
-    let set = ["scope.follow=any", "stages.scheduler.policy=capacity", &quality, "stages.scheduler.boost_bytes=1MiB"];
+    let set = [
+        "scope.follow=any",
+        "stages.scheduler.policy=capacity",
+        &quality,
+        "stages.scheduler.boost_bytes=1MiB",
+    ];
     Harness::new(settings_with(&set))
 }
 
@@ -38,34 +46,60 @@ fn what_later_links_bring_is_sent_when_it_is_half_of_what_went_before() {
     let sent = |t: &mut Harness, flow| {
         t.input(links("http://b.test/", flow, &[url]));
         t.settle();
-        boosts(t).get(&fingerprint(url)).copied().unwrap_or_default()
+        boosts(t)
+            .get(&fingerprint(url))
+            .copied()
+            .unwrap_or_default()
     };
     // The first goes on with the URL.
     let flows = [1.0, 0.5, 0.5, 1.0, 0.75, 0.25, 4.0];
-    assert_eq!(flows.map(|flow| sent(&mut t, flow)), [0.0, 0.5, 0.5, 2.0, 2.0, 2.0, 7.0]);
+    assert_eq!(
+        flows.map(|flow| sent(&mut t, flow)),
+        [0.0, 0.5, 0.5, 2.0, 2.0, 2.0, 7.0]
+    );
 }
 
 #[test]
 fn links_to_a_page_that_was_fetched_send_nothing_more() {
     let mut t = linking("links");
-    let (one, other) = ("http://a.test/1", "http://a.test/2");
+    let one = "http://a.test/1";
+    let other = "http://a.test/2";
     let mut linked_from = |page: &str, urls: &[&str]| {
         t.input(links(page, 1.0, urls));
         t.settle();
-        [one, other].map(|url| boosts(&t).get(&fingerprint(url)).copied().unwrap_or_default())
+        [one, other].map(|url| {
+            boosts(&t)
+                .get(&fingerprint(url))
+                .copied()
+                .unwrap_or_default()
+        })
     };
-    assert_eq!(linked_from("http://b.test/", &[one, other]), [0.0, 0.0], "the first goes on with the URL");
+    assert_eq!(
+        linked_from("http://b.test/", &[one, other]),
+        [0.0, 0.0],
+        "the first goes on with the URL"
+    );
     assert_eq!(linked_from("http://c.test/", &[one, other]), [1.0, 1.0]);
     assert_eq!(linked_from(one, &[]), [1.0, 1.0]);
     for n in 0..9 {
         linked_from(&format!("http://d{n}.test/"), &[one, other]);
     }
     assert_eq!(linked_from("http://e.test/", &[one]), [1.0, 7.0]);
-    let again = FoundUrls { origin: Origin { again: 1, ..Origin::default() }, ..found(true, &[one]) };
+    let again = FoundUrls {
+        origin: Origin {
+            again: 1,
+            ..Origin::default()
+        },
+        ..found(true, &[one])
+    };
     t.input(again);
     t.input(links("http://e.test/", 1.0, &[one]));
     t.settle();
-    assert_eq!(boosts(&t)[&fingerprint(one)], 2.0, "it is to be fetched again");
+    assert_eq!(
+        boosts(&t)[&fingerprint(one)],
+        2.0,
+        "it is to be fetched again"
+    );
 }
 
 #[test]
@@ -80,20 +114,29 @@ fn a_link_to_a_url_that_was_forgotten_waits_for_others() {
     for page in 0..3 {
         t.input(links(&format!("http://c{page}.test/"), 1.0, &[url]));
         t.settle();
-        assert_eq!(boosts(&t).get(&fingerprint(url)).copied(), [None, Some(2.0), Some(2.0)][page]);
+        assert_eq!(
+            boosts(&t).get(&fingerprint(url)).copied(),
+            [None, Some(2.0), Some(2.0)][page]
+        );
     }
 }
 
 #[test]
 fn links_from_one_domain_are_worth_the_less_the_more_there_are() {
     let mut t = linking("links");
-    let (farmed, linked) = ("http://a.test/farmed", "http://a.test/linked");
+    let farmed = "http://a.test/farmed";
+    let linked = "http://a.test/linked";
     for page in 0..1000 {
-        t.input(links(&format!("http://h{}.farm.example/{page}", page % 7), 1.0, &[farmed]));
+        t.input(links(
+            &format!("http://h{}.farm.example/{page}", page % 7),
+            1.0,
+            &[farmed],
+        ));
         t.input(links(&format!("http://d{page}.test/"), 1.0, &[linked]));
     }
     t.settle();
-    let (farmed, linked) = (boosts(&t)[&fingerprint(farmed)], boosts(&t)[&fingerprint(linked)]);
+    let farmed = boosts(&t)[&fingerprint(farmed)];
+    let linked = boosts(&t)[&fingerprint(linked)];
     assert!(farmed < 100.0 && linked > 3.0 * farmed, "{farmed} {linked}");
 }
 
@@ -101,7 +144,11 @@ fn links_from_one_domain_are_worth_the_less_the_more_there_are() {
 fn five_domains_that_link_in_turn_count_as_one() {
     let mut t = linking("links");
     for page in 0..5000 {
-        t.input(links(&format!("http://h.farm{}.example/{page}", page % 5), 1.0, &["http://a.test/"]));
+        t.input(links(
+            &format!("http://h.farm{}.example/{page}", page % 5),
+            1.0,
+            &["http://a.test/"],
+        ));
         t.settle();
     }
     let farmed = boosts(&t)[&fingerprint("http://a.test/")];
@@ -110,8 +157,14 @@ fn five_domains_that_link_in_turn_count_as_one() {
 
 #[test]
 fn topics_that_value_links_otherwise_have_no_say_about_each_other_s_urls() {
-    let set = ["scope.follow=any", "stages.scheduler.policy=capacity", "stages.scheduler.quality=links"];
-    let mut t = Harness::new(settings_with(&[&set[..], &["topics.cash={quality: opic}"]].concat()));
+    let set = [
+        "scope.follow=any",
+        "stages.scheduler.policy=capacity",
+        "stages.scheduler.quality=links",
+    ];
+    let mut t = Harness::new(settings_with(
+        &[&set[..], &["topics.cash={quality: opic}"]].concat(),
+    ));
     let url = "http://a.test/";
     for page in 0..4 {
         let mut found = links(&format!("http://b.test/{page}"), 1000.0, &[url]);
@@ -136,7 +189,13 @@ fn a_flood_of_boosts_of_one_partition_is_cut() {
     let counts = |t: &Harness| t.core.counts().into_iter().collect::<HashMap<_, _>>();
     t.now = t.now + Duration::from_secs(1);
     t.step(Event::Wake);
-    assert_eq!((counts(&t)["boosts_total"], counts(&t)["boosts_dropped_total"]), (100, 900));
+    assert_eq!(
+        (
+            counts(&t)["boosts_total"],
+            counts(&t)["boosts_dropped_total"]
+        ),
+        (100, 900)
+    );
 }
 
 #[test]
@@ -149,7 +208,8 @@ fn what_gives_way_is_sent_where_it_matters_and_no_more_is_sent_than_came() {
     for n in 0..urls {
         let all = [url(n), url(n / 2), url(n / 3)];
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        all.iter().for_each(|url| *came.entry(fingerprint(url)).or_default() += 0.5);
+        all.iter()
+            .for_each(|url| *came.entry(fingerprint(url)).or_default() += 0.5);
         t.input(links("http://b.test/", 0.5, &all));
         if n % 100 == 0 {
             t.settle();
@@ -163,15 +223,27 @@ fn what_gives_way_is_sent_where_it_matters_and_no_more_is_sent_than_came() {
 
 #[test]
 fn seeds_and_topics_that_do_not_ask_for_it_send_nothing() {
-    let set = ["scope.follow=any", "stages.scheduler.policy=capacity", "topics.t={quality: flow}"];
-    let mut flow = Harness::new(settings_with(&[&set[..], &["stages.scheduler.quality=links"]].concat()));
-    let mut first = Harness::new(settings_with(&["scope.follow=any", "stages.scheduler.quality=links"]));
+    let set = [
+        "scope.follow=any",
+        "stages.scheduler.policy=capacity",
+        "topics.t={quality: flow}",
+    ];
+    let mut flow = Harness::new(settings_with(
+        &[&set[..], &["stages.scheduler.quality=links"]].concat(),
+    ));
+    let mut first = Harness::new(settings_with(&[
+        "scope.follow=any",
+        "stages.scheduler.quality=links",
+    ]));
     let mut seeds = linking("links");
     for _ in 0..3 {
         flow.input(found(false, &["http://a.test/"]));
         first.input(found(false, &["http://a.test/"]));
         seeds.input(FoundUrls {
-            origin: Origin { page: String::new(), ..found(false, &[]).origin },
+            origin: Origin {
+                page: String::new(),
+                ..found(false, &[]).origin
+            },
             ..found(false, &["http://a.test/"])
         });
     }
@@ -184,14 +256,21 @@ fn seeds_and_topics_that_do_not_ask_for_it_send_nothing() {
 #[test]
 fn sketches_of_pages_go_to_the_schedulers_of_their_partitions() {
     let mut t = linking("depth");
-    let page = |sketch| FoundUrls { sketch, ..links("http://b.test/p/7", 1.0, &["http://a.test/"]) };
+    let page = |sketch| FoundUrls {
+        sketch,
+        ..links("http://b.test/p/7", 1.0, &["http://a.test/"])
+    };
     for sketch in [Some(5), None, Some(6)] {
         t.input(page(sketch));
     }
     t.settle();
     let sent = t.sends.iter().filter(|send| send.edge == Edge::UrlsBoosts);
     let sent: Vec<Boosts> = sent.map(|send| decode(&send.payload).unwrap()).collect();
-    let sketches: Vec<_> = sent.iter().flat_map(|message| &message.sketches).map(|of| (of.shape, of.sketch)).collect();
+    let sketches: Vec<_> = sent
+        .iter()
+        .flat_map(|message| &message.sketches)
+        .map(|of| (of.shape, of.sketch))
+        .collect();
     let shape = rhumb_url::shape_hash("http://b.test/p/1");
     assert_eq!(sketches, [(shape, 5), (shape, 6)]);
     assert!(sent.iter().all(|message| message.boosts.is_empty()));

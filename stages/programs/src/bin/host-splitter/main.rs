@@ -1,7 +1,8 @@
 //! Host-splitter: which partition?
 //!
-//! In:  found URLs (parser, scheduler, `rhumb`), the scope that all instances share (a key-value bucket).
-//! Out: those that pass the filters, regrouped by partition (dedup); the others (taps); hosts of seeds (the scope).
+//! In: found URLs (parser, scheduler, `rhumb`), the scope that all instances share (a key-value
+//! bucket). Out: those that pass the filters, regrouped by partition (dedup); the others (taps);
+//! hosts of seeds (the scope).
 
 mod scope;
 
@@ -34,7 +35,10 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let cache = open_url_cache("stages.host-splitter.cache", cache)?;
     let mut core = Splitter::new(Settings::from(&context.pipeline), cache, context.life);
     core.owners(StageName::Dedup, &context.owners_of(StageName::Dedup));
-    Ok(assemble(core, ScopeShell(scope::Scope::new(context.buckets.scope.clone()))))
+    Ok(assemble(
+        core,
+        ScopeShell(scope::Scope::new(context.buckets.scope.clone())),
+    ))
 }
 
 struct ScopeShell(scope::Scope);

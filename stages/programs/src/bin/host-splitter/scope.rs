@@ -32,7 +32,10 @@ enum Watching {
 
 impl Scope {
     pub(crate) fn new(bucket: Store) -> Scope {
-        Scope { bucket, watching: Arc::new(Mutex::new(Watching::NotYet)) }
+        Scope {
+            bucket,
+            watching: Arc::new(Mutex::new(Watching::NotYet)),
+        }
     }
 
     /// The next entry, or that all entries of the beginning have come.
@@ -87,8 +90,11 @@ async fn step(watching: &mut Watching, bucket: &Store) -> Option<Answer> {
             if entry.delta > 0 {
                 return answer(&entry);
             }
-            // The last entry of the beginning: it goes in first, then the news that it was the last.
-            let Watching::CatchingUp(watch) = std::mem::replace(watching, Watching::NotYet) else { return None };
+            // The last entry of the beginning: it goes in first, then the news that it was the
+            // last.
+            let Watching::CatchingUp(watch) = std::mem::replace(watching, Watching::NotYet) else {
+                return None;
+            };
             *watching = Watching::CaughtUp { watch, told: false };
             answer(&entry)
         }

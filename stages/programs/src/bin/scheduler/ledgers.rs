@@ -1,8 +1,11 @@
-//! Ledgers: enters needs of tokens and rights into the ledgers, which lie in a key-value bucket of the broker.
+//! Ledgers: enters needs of tokens and rights into the ledgers, which lie in a key-value bucket of
+//! the broker.
 //!
-//! In: a [`LedgerNeed`] of the core. Out: [`LedgerAnswer`], with the ledger after the need was entered.
+//! In: a [`LedgerNeed`] of the core. Out: [`LedgerAnswer`], with the ledger after the need was
+//! entered.
 //!
-//! Invariant: a ledger is written only over the revision that was read, so no change of another scheduler is lost.
+//! Invariant: a ledger is written only over the revision that was read, so no change of another
+//! scheduler is lost.
 
 use async_nats::jetstream::kv;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -27,7 +30,9 @@ impl Shell<Scheduler> for LedgerShell {
         async move {
             match tokio::time::timeout(ANSWER_TIMEOUT, enter(&bucket, &need)).await {
                 Ok(Ok(answer)) => return answer,
-                Ok(Err(error)) => tracing::warn!("the ledger '{}' cannot be changed: {error:#}", need.key()),
+                Ok(Err(error)) => {
+                    tracing::warn!("the ledger '{}' cannot be changed: {error:#}", need.key())
+                }
                 Err(_) => {}
             }
             need.unanswered()
@@ -40,20 +45,30 @@ impl Shell<Scheduler> for LedgerShell {
 async fn enter(bucket: &kv::Store, need: &LedgerNeed) -> anyhow::Result<LedgerAnswer> {
     let key = need.key();
     loop {
-        let entry = bucket.entry(&key).await?.filter(|entry| entry.operation == kv::Operation::Put);
-        let text = entry.as_ref().map_or(Ok(""), |entry| std::str::from_utf8(&entry.value));
-        let entered = text
-            .ok()
-            .and_then(|text| need.enter(text))
-            .ok_or_else(|| anyhow::anyhow!("the value of the key is no ledger: delete it, it is made anew"))?;
-        let Some(value) = entered.text else { return Ok(entered.answer) };
+        let entry = bucket
+            .entry(&key)
+            .await?
+            .filter(|entry| entry.operation == kv::Operation::Put);
+        let text = entry
+            .as_ref()
+            .map_or(Ok(""), |entry| std::str::from_utf8(&entry.value));
+        let entered = text.ok().and_then(|text| need.enter(text)).ok_or_else(|| {
+            anyhow::anyhow!("the value of the key is no ledger: delete it, it is made anew")
+        })?;
+        let Some(value) = entered.text else {
+            return Ok(entered.answer);
+        };
         let written = match &entry {
             None => match bucket.create(&key, value.into()).await {
-                Err(error) if error.kind() != kv::CreateErrorKind::AlreadyExists => return Err(error.into()),
+                Err(error) if error.kind() != kv::CreateErrorKind::AlreadyExists => {
+                    return Err(error.into());
+                }
                 created => created.is_ok(),
             },
             Some(entry) => match bucket.update(&key, value.into(), entry.revision).await {
-                Err(error) if error.kind() != kv::UpdateErrorKind::WrongLastRevision => return Err(error.into()),
+                Err(error) if error.kind() != kv::UpdateErrorKind::WrongLastRevision => {
+                    return Err(error.into());
+                }
                 updated => updated.is_ok(),
             },
         };

@@ -1,8 +1,8 @@
 //! Scheduler: which server next, and when?
 //!
-//! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
-//! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands;
-//! needs of tokens and rights (a key-value bucket).
+//! In: new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other
+//! partitions). Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of
+//! addresses (resolver), errands; needs of tokens and rights (a key-value bucket).
 
 mod ledgers;
 
@@ -49,10 +49,17 @@ fn state(pipeline: &Pipeline) -> State {
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let quality = Qualities::open(&context.pipeline)?;
     let owners = context.owners_of(StageName::Scheduler);
-    let (schedulers, directory) = (Schedulers::of(&owners, context.instance), owners.directory());
+    let schedulers = Schedulers::of(&owners, context.instance);
+    let directory = owners.directory();
     let generation = context.identity.generation();
     let mut core = Scheduler::open(
-        Settings { generation, life: context.life, schedulers, directory, ..Settings::new(&context.pipeline, quality) },
+        Settings {
+            generation,
+            life: context.life,
+            schedulers,
+            directory,
+            ..Settings::new(&context.pipeline, quality)
+        },
         context.instance,
         context.epoch,
         &context.partitions,
@@ -62,7 +69,12 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     for stage in [StageName::Scheduler, StageName::Dedup] {
         core.owners(stage, &context.owners_of(stage));
     }
-    Ok(assemble(core, LedgerShell { bucket: context.buckets.tokens.clone() }))
+    Ok(assemble(
+        core,
+        LedgerShell {
+            bucket: context.buckets.tokens.clone(),
+        },
+    ))
 }
 
 fn main() -> ExitCode {

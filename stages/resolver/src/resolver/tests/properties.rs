@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 proptest! {
-    /// Goal: P3 at this stage, and whoever waits for an address gets one. Method: random batches and refreshes, answers
-    /// in random order and of random kinds, time passing; at the end each URL has left once, with its own origin, serial
-    /// and server, each input was settled at once, and of each server that was pending or asked for something was said
-    /// later.
+    /// Goal: P3 at this stage, and whoever waits for an address gets one. Method: random batches
+    /// and refreshes, answers in random order and of random kinds, time passing; at the end each
+    /// URL has left once, with its own origin, serial and server, each input was settled at once,
+    /// and of each server that was pending or asked for something was said later.
     #[test]
     fn every_url_leaves_exactly_once_and_every_address_follows(
         steps in proptest::collection::vec(

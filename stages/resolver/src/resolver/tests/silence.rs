@@ -18,18 +18,32 @@ fn fall_silent(t: &mut Harness, names: std::ops::Range<u64>) -> usize {
 }
 
 fn wide() -> Harness {
-    Harness::new(Settings { window: 100, snapshot_every: Duration::ZERO, ..settings() })
+    Harness::new(Settings {
+        window: 100,
+        snapshot_every: Duration::ZERO,
+        ..settings()
+    })
 }
 
 #[test]
 fn when_no_name_server_answers_names_are_held_back_and_asked_for_again_with_the_first_answer() {
     let mut t = wide();
-    assert_eq!(fall_silent(&mut t, 0..7), 7, "these may be the names' own fault");
+    assert_eq!(
+        fall_silent(&mut t, 0..7),
+        7,
+        "these may be the names' own fault"
+    );
     assert_eq!(fall_silent(&mut t, 7..30), 0);
     assert_eq!(t.asked.len(), 8, "the others wait");
     let why = t.core.hindrance(t.now).expect("it is not ready");
     assert!(why.contains("no name server answers"), "{why}");
-    assert!(t.core.why(t.now, "http://n20.test/").unwrap().unwrap().contains("no name server answers"));
+    assert!(
+        t.core
+            .why(t.now, "http://n20.test/")
+            .unwrap()
+            .unwrap()
+            .contains("no name server answers")
+    );
     assert!(!t.core.is_idle());
 
     // One name a second, each in its turn.
@@ -49,7 +63,11 @@ fn when_no_name_server_answers_names_are_held_back_and_asked_for_again_with_the_
     let name = t.asked[0].clone();
     t.answer(&name, none());
     assert_eq!(t.core.hindrance(t.now), None);
-    assert_eq!(t.asked.len(), 23, "all that were held back, and the one that was answered");
+    assert_eq!(
+        t.asked.len(),
+        23,
+        "all that were held back, and the one that was answered"
+    );
     let asked = std::mem::take(&mut t.asked);
     for name in &asked[1..] {
         t.answer(name, some("8.8.8.8", 300));
@@ -67,7 +85,11 @@ fn names_fail_when_nobody_has_answered_for_long_enough() {
     t.step(Event::Wake);
     let messages = t.take();
     let failed = messages.iter().flat_map(|message| &message.servers);
-    assert!(failed.clone().all(|found| found.resolution == Some(Resolution::Temporary)));
+    assert!(
+        failed
+            .clone()
+            .all(|found| found.resolution == Some(Resolution::Temporary))
+    );
     // The eighth was asked for; the others wait for their query no longer.
     assert_eq!((failed.count(), t.core.hindrance(t.now)), (1, None));
     let waiting: Vec<String> = (8..20).map(|n| format!("n{n}.test")).collect();
@@ -79,8 +101,8 @@ fn names_fail_when_nobody_has_answered_for_long_enough() {
     assert!(t.core.is_idle());
 }
 
-/// Goal: a forwarder whose network is cut fails for every name, and no name is given up for that. A zone that is broken
-/// while other names are answered is another matter.
+/// Goal: a forwarder whose network is cut fails for every name, and no name is given up for that. A
+/// zone that is broken while other names are answered is another matter.
 #[test]
 fn a_name_server_that_fails_for_every_name_has_not_answered() {
     let mut t = wide();
@@ -101,7 +123,12 @@ fn a_name_server_that_fails_for_every_name_has_not_answered() {
 }
 
 fn young() -> Harness {
-    Harness::new(Settings { window: 100, snapshot_every: Duration::ZERO, past: Past::Unknown, ..settings() })
+    Harness::new(Settings {
+        window: 100,
+        snapshot_every: Duration::ZERO,
+        past: Past::Unknown,
+        ..settings()
+    })
 }
 
 /// Asks for a name, and answers. Says how many servers were told of their names.
@@ -117,7 +144,11 @@ fn while_no_name_server_has_ever_answered_the_first_name_is_held_back() {
     for found in [Found::Silence, Found::ServerFailure] {
         let mut t = young();
         assert_eq!(ask(&mut t, 1, found.clone()), 0, "{found:?}");
-        assert!(t.core.hindrance(t.now).is_some_and(|why| why.contains("no name server answers")));
+        assert!(
+            t.core
+                .hindrance(t.now)
+                .is_some_and(|why| why.contains("no name server answers"))
+        );
         t.now = at(45);
         t.asked.clear();
         t.step(Event::Wake);
@@ -125,7 +156,11 @@ fn while_no_name_server_has_ever_answered_the_first_name_is_held_back() {
         t.answer("n1.test", some("8.8.8.8", 300));
         assert!(matches!(t.last(), Some(Resolution::Addresses { .. })));
         assert_eq!(t.core.hindrance(t.now), None);
-        assert_eq!(ask(&mut t, 2, found), 1, "from now on it is the name's own fault");
+        assert_eq!(
+            ask(&mut t, 2, found),
+            1,
+            "from now on it is the name's own fault"
+        );
     }
 }
 
@@ -142,7 +177,12 @@ fn any_other_answer_ends_the_doubt_and_counts() {
     }
     // A list of names on which the name servers refuse to answer is no silence.
     let mut t = young();
-    assert_eq!((1..=20).map(|n| ask(&mut t, n, Found::Temporary)).sum::<usize>(), 20);
+    assert_eq!(
+        (1..=20)
+            .map(|n| ask(&mut t, n, Found::Temporary))
+            .sum::<usize>(),
+        20
+    );
     assert_eq!(t.core.hindrance(t.now), None);
 }
 
@@ -157,13 +197,22 @@ fn in_doubt_a_name_that_is_due_wakes_nobody_before_it_may_be_asked_for() {
     assert_eq!(fall_silent(&mut t, 0..8), 7);
     t.now = at(1_791);
     t.step(Event::Wake);
-    assert_eq!(t.asked.last().unwrap(), "n7.test", "the one that is held back; until it is answered, no other is");
+    assert_eq!(
+        t.asked.last().unwrap(),
+        "n7.test",
+        "the one that is held back; until it is answered, no other is"
+    );
     t.now = at(1_801);
     t.step(Event::Wake);
-    assert!(t.core.wake_at().is_some_and(|at| at > t.now), "{:?}", t.core.wake_at());
+    assert!(
+        t.core.wake_at().is_some_and(|at| at > t.now),
+        "{:?}",
+        t.core.wake_at()
+    );
 }
 
-/// The failures that raised the doubt are remembered. Told once more they would end what waits for these names.
+/// The failures that raised the doubt are remembered. Told once more they would end what waits for
+/// these names.
 #[test]
 fn in_doubt_no_failure_is_told_from_memory() {
     let mut t = wide();

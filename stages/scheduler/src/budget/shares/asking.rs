@@ -1,8 +1,11 @@
 //! How shares ask the ledgers, and what they do with the answers.
 //!
-//! In: shares that are short, calls of other schedulers, answers of ledgers. Out: questions, and calls upon other schedulers.
+//! In: shares that are short, calls of other schedulers, answers of ledgers. Out: questions, and
+//! calls upon other schedulers.
 
-use super::{ASK_EVERY, BIRTH, DOMAINS, Id, LOOK_EVERY, QUESTIONS_MAX, Shares, fetched_of, topic_key, write};
+use super::{
+    ASK_EVERY, BIRTH, DOMAINS, Id, LOOK_EVERY, QUESTIONS_MAX, Shares, fetched_of, topic_key, write,
+};
 use crate::budget::share::{NO_LIMIT, Question, Share};
 use crate::keys::budget::Budget;
 use crate::ledger_need::LedgerNeed;
@@ -42,10 +45,23 @@ impl Shares {
     }
 
     /// Another scheduler has no token left of a budget. What is not needed here goes back.
-    pub(crate) fn call(&mut self, now: Timestamp, budget: SharedBudget, store: &dyn Store) -> Result<(), StoreError> {
-        let Some(id) = self.id_of(&budget) else { return Ok(()) };
-        if let (Id::Domain(hash), false) = (id, self.shares.contains_key(&id) || self.pages_per_domain == 0) {
-            self.shares.insert(id, Share::new(budget, self.pages_per_domain, fetched_of(store, hash)?));
+    pub(crate) fn call(
+        &mut self,
+        now: Timestamp,
+        budget: SharedBudget,
+        store: &dyn Store,
+    ) -> Result<(), StoreError> {
+        let Some(id) = self.id_of(&budget) else {
+            return Ok(());
+        };
+        if let (Id::Domain(hash), false) = (
+            id,
+            self.shares.contains_key(&id) || self.pages_per_domain == 0,
+        ) {
+            self.shares.insert(
+                id,
+                Share::new(budget, self.pages_per_domain, fetched_of(store, hash)?),
+            );
         }
         self.call_upon(id, now);
         Ok(())
@@ -57,7 +73,9 @@ impl Shares {
             SharedBudget::Crawl => Some(Id::Crawl),
             SharedBudget::Domain(domain) => Some(Id::Domain(fingerprint(domain))),
             SharedBudget::Topic(_) => {
-                let is = |(id, share): &(&Id, &Share)| matches!(id, Id::Topic(_)) && share.budget == *budget;
+                let is = |(id, share): &(&Id, &Share)| {
+                    matches!(id, Id::Topic(_)) && share.budget == *budget
+                };
                 self.shares.iter().find(is).map(|(id, _)| *id)
             }
         }
@@ -66,7 +84,9 @@ impl Shares {
     /// The ledger is asked at that time, whether there is need or not.
     pub(super) fn call_upon(&mut self, id: Id, at: Timestamp) {
         let may_ask = self.may_ask(id);
-        let Some(share) = self.shares.get_mut(&id) else { return };
+        let Some(share) = self.shares.get_mut(&id) else {
+            return;
+        };
         share.called = true;
         if share.question != Question::Out && may_ask {
             if let Question::Due(earlier) = share.question {
@@ -77,7 +97,8 @@ impl Shares {
         }
     }
 
-    /// Says whether a ledger can be asked for something: before all are known, that of a domain or a topic only takes entries.
+    /// Says whether a ledger can be asked for something: before all are known, that of a domain or
+    /// a topic only takes entries.
     fn may_ask(&self, id: Id) -> bool {
         self.all_are_known || id == Id::Crawl || self.unentered.contains(&id)
     }
@@ -85,7 +106,11 @@ impl Shares {
     /// The schedulers that say what they have in hand: without any budget nobody does.
     fn known(&self) -> Vec<u16> {
         let has_limit = |share: &Share| share.max < NO_LIMIT || self.has_parts();
-        if self.shares.get(&Id::Crawl).is_some_and(has_limit) { self.schedulers.all() } else { Vec::new() }
+        if self.shares.get(&Id::Crawl).is_some_and(has_limit) {
+            self.schedulers.all()
+        } else {
+            Vec::new()
+        }
     }
 
     /// URLs that need tokens of a budget.
@@ -99,14 +124,22 @@ impl Shares {
             return waiting;
         }
         // Only URLs that have a token of their domain, or of their topic.
-        let parts = self.shares.iter().filter(|(id, share)| **id != Id::Crawl && share.max < NO_LIMIT);
-        let (mut have, mut of_parts) = (0, 0);
+        let parts = self
+            .shares
+            .iter()
+            .filter(|(id, share)| **id != Id::Crawl && share.max < NO_LIMIT);
+        let mut have = 0;
+        let mut of_parts = 0;
         for (_, share) in parts {
             have += share.waiting.min(share.budget().left());
             of_parts += share.waiting;
         }
         // Every URL has a domain; not every one has a topic with a budget.
-        if self.pages_per_domain > 0 { have } else { have + waiting.saturating_sub(of_parts) }
+        if self.pages_per_domain > 0 {
+            have
+        } else {
+            have + waiting.saturating_sub(of_parts)
+        }
     }
 
     /// Asks what is to be asked by now.
@@ -118,7 +151,9 @@ impl Shares {
             self.due.pop_first();
             let waiting = self.needing(id);
             let is_unknown = id == Id::Crawl && !self.all_are_known;
-            let Some(share) = self.shares.get_mut(&id) else { continue };
+            let Some(share) = self.shares.get_mut(&id) else {
+                continue;
+            };
             if !share.is_short() && !share.called && !is_unknown {
                 share.question = Question::None;
                 if let Id::Domain(domain) = id {
@@ -134,16 +169,28 @@ impl Shares {
         // The crawl's ledger is told when those of the domains have been.
         let says_all = matches!(id, Id::Topic(_)) || id == Id::Crawl && self.unentered.is_empty();
         let since = if says_all { self.schedulers.since } else { 0 };
-        let known = if matches!(id, Id::Domain(_)) { Vec::new() } else { self.known() };
-        let may_change = if id == Id::Crawl { since > 0 && !self.schedulers.gives } else { self.all_are_known };
-        let Some(share) = self.shares.get_mut(&id) else { return };
+        let known = if matches!(id, Id::Domain(_)) {
+            Vec::new()
+        } else {
+            self.known()
+        };
+        let may_change = if id == Id::Crawl {
+            since > 0 && !self.schedulers.gives
+        } else {
+            self.all_are_known
+        };
+        let Some(share) = self.shares.get_mut(&id) else {
+            return;
+        };
         share.question = Question::Out;
         if may_change {
             share.called = false;
             share.tokens = share.tokens.min(share.spent() + waiting);
         }
         if !std::mem::replace(&mut self.is_born, true) {
-            staged.rows.put(DOMAINS, BIRTH.to_vec(), write(self.holder.birth, ""));
+            staged
+                .rows
+                .put(DOMAINS, BIRTH.to_vec(), write(self.holder.birth, ""));
         }
         let key = match id {
             Id::Crawl => None,
@@ -151,7 +198,9 @@ impl Shares {
             Id::Topic(_) => Some(topic_key(share.budget.name())),
         };
         if let (Some(key), false) = (key, share.has_row) {
-            staged.rows.put(DOMAINS, key, write(share.fetched, share.budget.name()));
+            staged
+                .rows
+                .put(DOMAINS, key, write(share.fetched, share.budget.name()));
             share.has_row = true;
         }
         self.out += 1;
@@ -173,10 +222,14 @@ impl Shares {
 
     /// The time when there is something to be asked.
     pub(crate) fn ask_at(&self) -> Option<Timestamp> {
-        self.due.first().filter(|_| self.out < QUESTIONS_MAX).map(|&(at, _)| at)
+        self.due
+            .first()
+            .filter(|_| self.out < QUESTIONS_MAX)
+            .map(|&(at, _)| at)
     }
 
-    /// Takes an answer of the ledger. Returns the domain that has room now, if the budget is a domain's.
+    /// Takes an answer of the ledger. Returns the domain that has room now, if the budget is a
+    /// domain's.
     pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) -> Option<u64> {
         let now = staged.now;
         self.out = self.out.saturating_sub(1);
@@ -193,7 +246,11 @@ impl Shares {
         if may_change {
             share.tokens = ledger.tokens(self.holder);
         }
-        self.hear(id, may_change && settled.need.since == self.schedulers.since, now);
+        self.hear(
+            id,
+            may_change && settled.need.since == self.schedulers.since,
+            now,
+        );
         self.ask_again(id, ledger, staged);
         if let Id::Topic(topic) = id {
             staged.topics_used_up |= self.note_used_up(topic);
@@ -207,12 +264,19 @@ impl Shares {
         matches!(budget, Budget::Left(_)).then_some(domain)
     }
 
-    /// What an answer says of the other schedulers: once all are known, the ledgers of domains are asked.
+    /// What an answer says of the other schedulers: once all are known, the ledgers of domains are
+    /// asked.
     fn hear(&mut self, id: Id, all_are_known: bool, now: Timestamp) {
         if id == Id::Crawl {
             if all_are_known && !std::mem::replace(&mut self.all_are_known, true) {
-                let asks = |(id, share): (&Id, &Share)| (share.is_short() || share.called).then_some(*id);
-                let ids: Vec<_> = self.shares.iter().filter_map(asks).filter(|id| *id != Id::Crawl).collect();
+                let asks =
+                    |(id, share): (&Id, &Share)| (share.is_short() || share.called).then_some(*id);
+                let ids: Vec<_> = self
+                    .shares
+                    .iter()
+                    .filter_map(asks)
+                    .filter(|id| *id != Id::Crawl)
+                    .collect();
                 ids.into_iter().for_each(|id| self.call_upon(id, now));
             }
         } else if self.unentered.remove(&id) && self.unentered.is_empty() {
@@ -222,19 +286,35 @@ impl Shares {
 
     /// Asks again when something is missing, and calls upon those that may have it.
     fn ask_again(&mut self, id: Id, ledger: &Ledger, staged: &mut Staged<'_>) {
-        let (now, is_unknown) = (staged.now, id == Id::Crawl && !self.all_are_known);
-        let (may_ask, known) = (self.may_ask(id), self.known());
-        let Some(share) = self.shares.get_mut(&id) else { return };
-        if !may_ask || share.question != Question::None || !(share.is_short() || share.called || is_unknown) {
+        let now = staged.now;
+        let is_unknown = id == Id::Crawl && !self.all_are_known;
+        let may_ask = self.may_ask(id);
+        let known = self.known();
+        let Some(share) = self.shares.get_mut(&id) else {
+            return;
+        };
+        if !may_ask
+            || share.question != Question::None
+            || !(share.is_short() || share.called || is_unknown)
+        {
             return;
         }
         if share.call_at <= now {
             share.call_at = now + ASK_EVERY;
-            let known = if is_unknown || matches!(id, Id::Topic(_)) { known } else { Vec::new() };
-            let holders = ledger.holders_elsewhere(self.holder).filter(|_| share.is_short());
+            let known = if is_unknown || matches!(id, Id::Topic(_)) {
+                known
+            } else {
+                Vec::new()
+            };
+            let holders = ledger
+                .holders_elsewhere(self.holder)
+                .filter(|_| share.is_short());
             let silent = ledger.silent(self.holder.instance, &known, self.schedulers.since);
             // One without partitions gives back by itself.
-            for partition in holders.chain(silent).filter_map(|other| self.schedulers.partition_of(other)) {
+            for partition in holders
+                .chain(silent)
+                .filter_map(|other| self.schedulers.partition_of(other))
+            {
                 staged.messages.errand(partition, share.budget.call());
             }
         }

@@ -8,11 +8,17 @@ use rhumb_wire::message::Outcome;
 
 /// All of them.
 pub(super) fn of(scheduler: &Scheduler) -> Vec<Count> {
-    let (totals, load, waits) =
-        (scheduler.servers.totals(), scheduler.servers.load_of_all(), scheduler.places.queue.waits());
+    let totals = scheduler.servers.totals();
+    let load = scheduler.servers.load_of_all();
+    let waits = scheduler.places.queue.waits();
     let mut counts = vec![
         ("new_total", totals.new),
-        ("new_in_generation", scheduler.servers.new_after(serials_follow(scheduler.settings.generation))),
+        (
+            "new_in_generation",
+            scheduler
+                .servers
+                .new_after(serials_follow(scheduler.settings.generation)),
+        ),
         ("waiting", load.waiting),
         ("in_flight", load.in_flight),
         ("waiting_over_budget", load.over_budget),
@@ -32,14 +38,20 @@ pub(super) fn of(scheduler: &Scheduler) -> Vec<Count> {
         ("pauses", scheduler.servers.paused().orders() as u64),
         ("drops", scheduler.drops.len() as u64),
         ("crawl_paused", scheduler.servers.paused().has_all().into()),
-        ("servers_waiting_pause", waits.pause + (scheduler.places.queue.ready() - scheduler.ready()) as u64),
+        (
+            "servers_waiting_pause",
+            waits.pause + (scheduler.places.queue.ready() - scheduler.ready()) as u64,
+        ),
         ("retried_total", totals.retried),
         ("refetched_total", totals.refetched),
         ("contacts_total", totals.contacts),
         ("jobs_granted_total", totals.jobs),
         ("leases_expired_total", totals.leases_expired),
         ("jobs_yielded_total", scheduler.places.yields.asked()),
-        ("failures_excused_total", scheduler.grants.fetchers.excused()),
+        (
+            "failures_excused_total",
+            scheduler.grants.fetchers.excused(),
+        ),
         ("bytes_total", totals.bytes),
         ("serials_repeated_total", totals.repeated),
         ("robots_fetched_total", totals.robots),
@@ -51,7 +63,10 @@ pub(super) fn of(scheduler: &Scheduler) -> Vec<Count> {
         ("traps_found_total", scheduler.traps.found()),
         ("boosts_lifted_total", scheduler.lifts.lifted()),
         ("boosts_dropped_total", scheduler.lifts.dropped()),
-        ("invariants_broken_total", scheduler.servers.invariants_broken()),
+        (
+            "invariants_broken_total",
+            scheduler.servers.invariants_broken(),
+        ),
     ];
     for outcome in Outcome::ALL {
         counts.push((outcome_metric(outcome), totals.outcomes[outcome as usize]));

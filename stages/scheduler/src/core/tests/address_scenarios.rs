@@ -13,23 +13,44 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn servers_on_one_address_share_its_connections_and_others_do_not_wait() {
-    let mut world = World::new(Settings { connections_per_address: 2, respect_robots: false, ..settings() });
+    let mut world = World::new(Settings {
+        connections_per_address: 2,
+        respect_robots: false,
+        ..settings()
+    });
     let servers: Vec<_> = (0..6).map(|n| format!("http://s{n}.test")).collect();
     for server in &servers {
         world.tell_pages(server, 3);
     }
-    let alone = Resolution::Addresses { addresses: vec!["192.0.2.77".parse().unwrap()], ttl_s: 3600 };
+    let alone = Resolution::Addresses {
+        addresses: vec!["192.0.2.77".parse().unwrap()],
+        ttl_s: 3600,
+    };
     world.tell(&["http://alone.test/".to_owned()], &alone);
     world.ask(10);
-    let mut held: Vec<_> = world.held.iter().map(|held| held.job.server.clone()).collect();
-    assert_eq!(held, ["http://s0.test", "http://s1.test", "http://alone.test"]);
+    let mut held: Vec<_> = world
+        .held
+        .iter()
+        .map(|held| held.job.server.clone())
+        .collect();
+    assert_eq!(
+        held,
+        ["http://s0.test", "http://s1.test", "http://alone.test"]
+    );
     // A connection ends: the server that has waited for longest goes on.
     world.request(0, &mut Fine);
     let report = world.held.remove(0).report(true, false);
     world.step(Some(Input::Report(report)));
     world.receive();
-    held = world.held.iter().map(|held| held.job.server.clone()).collect();
-    assert_eq!(held, ["http://s1.test", "http://alone.test", "http://s2.test"]);
+    held = world
+        .held
+        .iter()
+        .map(|held| held.job.server.clone())
+        .collect();
+    assert_eq!(
+        held,
+        ["http://s1.test", "http://alone.test", "http://s2.test"]
+    );
     // Leases, and what they count for, survive a crash, and the end of a lease makes room.
     world.crash();
     world.ask(10);
@@ -41,15 +62,24 @@ fn servers_on_one_address_share_its_connections_and_others_do_not_wait() {
 
 #[test]
 fn urls_without_an_address_end() {
-    for (resolution, reason) in [(Resolution::NoAddress, "no such name"), (Resolution::Private, "private address")] {
+    for (resolution, reason) in [
+        (Resolution::NoAddress, "no such name"),
+        (Resolution::Private, "private address"),
+    ] {
         let mut world = World::polite();
         let urls: Vec<_> = (0..2500).map(|page| format!("{A}/{page}")).collect();
         world.tell(&urls, &resolution);
         world.run(&mut Fine, Duration::from_secs(1));
-        assert_eq!(world.outcome("http://a.test/2499"), (Outcome::Unresolvable, reason));
+        assert_eq!(
+            world.outcome("http://a.test/2499"),
+            (Outcome::Unresolvable, reason)
+        );
         assert!(world.contacts.is_empty() && world.refreshes.is_empty());
         world.tell(&[format!("{A}/later")], &resolution);
-        assert_eq!(world.outcome("http://a.test/later").0, Outcome::Unresolvable);
+        assert_eq!(
+            world.outcome("http://a.test/later").0,
+            Outcome::Unresolvable
+        );
         world.tell(&[format!("{A}/resolved")], &addresses());
         world.finish(&mut Fine, HOUR);
         assert_eq!(world.outcome("http://a.test/resolved").0, Outcome::Fetched);
@@ -61,7 +91,11 @@ struct Resolver(Vec<Option<Resolution>>, usize);
 impl Web for Resolver {
     fn resolve(&mut self, _: &str) -> Option<Resolution> {
         self.1 += 1;
-        if self.0.is_empty() { None } else { self.0.remove(0) }
+        if self.0.is_empty() {
+            None
+        } else {
+            self.0.remove(0)
+        }
     }
 }
 
@@ -69,7 +103,10 @@ impl Web for Resolver {
 fn a_temporary_failure_to_resolve_is_tried_again() {
     let mut world = World::polite();
     world.tell(&[format!("{A}/x")], &Resolution::Temporary);
-    world.finish(&mut Resolver(vec![Some(Resolution::Temporary), Some(addresses())], 0), HOUR);
+    world.finish(
+        &mut Resolver(vec![Some(Resolution::Temporary), Some(addresses())], 0),
+        HOUR,
+    );
     assert_eq!(world.outcome("http://a.test/x").0, Outcome::Fetched);
 }
 
@@ -79,7 +116,10 @@ fn name_servers_that_fail_are_given_up() {
     world.tell(&[format!("{A}/x")], &Resolution::Temporary);
     let mut resolver = Resolver(vec![Some(Resolution::Temporary); 9], 0);
     world.finish(&mut resolver, HOUR);
-    assert_eq!(world.outcome("http://a.test/x"), (Outcome::Unresolvable, "name servers do not answer"));
+    assert_eq!(
+        world.outcome("http://a.test/x"),
+        (Outcome::Unresolvable, "name servers do not answer")
+    );
     assert_eq!(resolver.1, 2);
 }
 
@@ -89,13 +129,22 @@ fn a_resolver_that_is_away_is_waited_for() {
     world.tell(&[format!("{A}/x")], &Resolution::Temporary);
     let mut resolver = Resolver(vec![None, None, None, None, None, Some(addresses())], 0);
     world.finish(&mut resolver, HOUR);
-    assert_eq!((world.outcome("http://a.test/x").0, resolver.1), (Outcome::Fetched, 6));
+    assert_eq!(
+        (world.outcome("http://a.test/x").0, resolver.1),
+        (Outcome::Fetched, 6)
+    );
 }
 
 #[test]
 fn a_stale_address_is_refreshed_before_the_next_job() {
-    let mut world = World::new(Settings { delay: Duration::from_secs(10), ..settings() });
-    let stale = Resolution::Addresses { addresses: vec!["192.0.2.1".parse().unwrap()], ttl_s: 60 };
+    let mut world = World::new(Settings {
+        delay: Duration::from_secs(10),
+        ..settings()
+    });
+    let stale = Resolution::Addresses {
+        addresses: vec!["192.0.2.1".parse().unwrap()],
+        ttl_s: 60,
+    };
     let urls: Vec<_> = (0..30).map(|page| format!("{A}/{page}")).collect();
     world.tell(&urls, &stale);
     let mut resolver = Resolver(vec![None, Some(addresses())], 0);

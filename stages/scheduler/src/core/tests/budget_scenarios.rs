@@ -1,4 +1,5 @@
-//! Budgets of hosts that are used up, shared by servers, given back, and kept through crashes; one situation a test.
+//! Budgets of hosts that are used up, shared by servers, given back, and kept through crashes; one
+//! situation a test.
 
 use super::web::{Fine, Web, addresses, pages, redirect, response, robots, robots_txt};
 use super::world::{World, elsewhere};
@@ -16,12 +17,20 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A world with a budget of pages for each host; robots.txt does not count.
 fn budget_of(pages_per_host: u64) -> World {
-    World::new(Settings { pages_per_host, respect_robots: false, ..settings() })
+    World::new(Settings {
+        pages_per_host,
+        respect_robots: false,
+        ..settings()
+    })
 }
 
 /// The fetcher makes this number of requests of a job and ends it with the last.
 fn work(world: &mut World, server: &str, requests: usize, web: &mut dyn Web) {
-    let index = world.held.iter().position(|held| held.job.server == server).expect("a job");
+    let index = world
+        .held
+        .iter()
+        .position(|held| held.job.server == server)
+        .expect("a job");
     for _ in 0..requests {
         world.request(index, web);
         world.pass(SECOND);
@@ -32,30 +41,54 @@ fn work(world: &mut World, server: &str, requests: usize, web: &mut dyn Web) {
 }
 
 fn jobs(world: &World) -> Vec<(&str, usize)> {
-    world.held.iter().map(|held| (held.job.server.as_str(), held.job.requests.len())).collect()
+    world
+        .held
+        .iter()
+        .map(|held| (held.job.server.as_str(), held.job.requests.len()))
+        .collect()
 }
 
 #[test]
 fn a_host_gives_as_many_pages_as_its_budget_and_the_rest_ends_in_bounded_steps() {
-    let mut world = World::new(Settings { pages_per_host: 30, ..settings() });
+    let mut world = World::new(Settings {
+        pages_per_host: 30,
+        ..settings()
+    });
     world.tell_pages(A, 3500);
     world.tell_pages("http://b.test", 20);
     let mut page = 0;
     let mut web = pages(|_, url| {
         page += u32::from(url.starts_with(A));
-        if url.starts_with(A) { response([200, 404, 301][page as usize % 3]) } else { response(200) }
+        if url.starts_with(A) {
+            response([200, 404, 301][page as usize % 3])
+        } else {
+            response(200)
+        }
     });
     world.finish(&mut web, HOUR);
     // Neither robots.txt nor a response that is no page counts: every third request brought one.
-    assert_eq!(world.contacted().iter().filter(|url| url.starts_with(A)).count(), 1 + 90);
+    assert_eq!(
+        world
+            .contacted()
+            .iter()
+            .filter(|url| url.starts_with(A))
+            .count(),
+        1 + 90
+    );
     assert_eq!(world.count("outcome_fetched_total"), 30 + 20);
     assert_eq!(world.count("outcome_over_budget_total"), 3500 - 90);
-    assert_eq!(world.outcome("http://a.test/3499"), (Outcome::OverBudget, "pages per host"));
+    assert_eq!(
+        world.outcome("http://a.test/3499"),
+        (Outcome::OverBudget, "pages per host")
+    );
 }
 
 #[test]
 fn later_urls_of_a_host_without_budget_end_without_a_contact_on_any_of_its_servers() {
-    let mut world = World::new(Settings { pages_per_host: 5, ..settings() });
+    let mut world = World::new(Settings {
+        pages_per_host: 5,
+        ..settings()
+    });
     world.tell_pages(A, 5);
     world.finish(&mut Fine, HOUR);
     world.run(&mut Fine, HOUR);
@@ -82,9 +115,19 @@ fn servers_of_a_host_share_its_budget_and_what_is_in_flight_is_reserved() {
     }
     world.ask(3);
     assert_eq!(jobs(&world), [(A, 3), (A_TLS, 1)]);
-    assert_eq!(world.count("servers_ready"), 0, "who has no room does not compete");
+    assert_eq!(
+        world.count("servers_ready"),
+        0,
+        "who has no room does not compete"
+    );
     // Two places are free again. The server that was held takes them, then nothing is left.
-    let mut web = pages(|_, url| if url.ends_with("/0") { response(200) } else { response(404) });
+    let mut web = pages(|_, url| {
+        if url.ends_with("/0") {
+            response(200)
+        } else {
+            response(404)
+        }
+    });
     work(&mut world, A, 3, &mut web);
     world.ask(3);
     assert_eq!(jobs(&world), [(A_TLS, 1), (A_8080, 2)]);
@@ -95,7 +138,13 @@ fn servers_of_a_host_share_its_budget_and_what_is_in_flight_is_reserved() {
     assert_eq!(jobs(&world), [(A_TLS, 1)]);
     work(&mut world, A_TLS, 1, &mut Fine);
     assert_eq!((world.count("waiting"), world.count("in_flight")), (0, 0));
-    assert_eq!((world.count("outcome_fetched_total"), world.count("outcome_over_budget_total")), (4, 2));
+    assert_eq!(
+        (
+            world.count("outcome_fetched_total"),
+            world.count("outcome_over_budget_total")
+        ),
+        (4, 2)
+    );
 }
 
 #[test]
@@ -104,7 +153,10 @@ fn room_that_a_held_server_does_not_take_goes_to_the_next() {
     world.tell_pages(A, 2);
     world.ask(1);
     // Its address is stale when there is room for it.
-    let stale = Resolution::Addresses { addresses: vec!["192.0.2.1".parse().unwrap()], ttl_s: 60 };
+    let stale = Resolution::Addresses {
+        addresses: vec!["192.0.2.1".parse().unwrap()],
+        ttl_s: 60,
+    };
     world.tell(&[format!("{A_TLS}/0")], &stale);
     world.tell_pages(A_8080, 1);
     let gone = &mut pages(|_, _| response(404));
@@ -131,7 +183,13 @@ fn a_place_is_free_again_when_a_lease_expires() {
     world.ask(1);
     assert_eq!(jobs(&world), [(A_TLS, 2)]);
     world.finish(&mut Fine, HOUR);
-    assert_eq!((world.count("outcome_fetched_total"), world.count("outcome_over_budget_total")), (2, 2));
+    assert_eq!(
+        (
+            world.count("outcome_fetched_total"),
+            world.count("outcome_over_budget_total")
+        ),
+        (2, 2)
+    );
 }
 
 #[test]
@@ -155,7 +213,13 @@ fn urls_of_a_server_that_is_left_alone_or_retried_later_end_with_the_budget_of_t
     work(&mut world, A_8080, 1, &mut pages(|_, _| response(500)));
     world.tell_pages(A, 2);
     world.run(&mut Fine, 2 * SECOND);
-    assert_eq!((world.count("outcome_fetched_total"), world.count("outcome_over_budget_total")), (2, 2));
+    assert_eq!(
+        (
+            world.count("outcome_fetched_total"),
+            world.count("outcome_over_budget_total")
+        ),
+        (2, 2)
+    );
     assert_eq!(world.outcome("https://a.test/0").0, Outcome::OverBudget);
 }
 
@@ -171,7 +235,11 @@ fn a_crash_forgets_neither_the_count_nor_what_is_to_end() {
     world.ask(2);
     assert_eq!(world.count("in_flight"), 1);
     world.crash();
-    assert_eq!(jobs(&world).len(), 1, "the job survives, and its reservation");
+    assert_eq!(
+        jobs(&world).len(),
+        1,
+        "the job survives, and its reservation"
+    );
     world.ask(2);
     assert_eq!(world.count("in_flight"), 1);
     let server = world.held[0].job.server.clone();
@@ -182,7 +250,13 @@ fn a_crash_forgets_neither_the_count_nor_what_is_to_end() {
         world.step(None);
         assert_eq!(world.count("waiting"), waiting.saturating_sub(1000));
     }
-    assert_eq!((world.count("outcome_fetched_total"), world.count("outcome_over_budget_total")), (3, 6997));
+    assert_eq!(
+        (
+            world.count("outcome_fetched_total"),
+            world.count("outcome_over_budget_total")
+        ),
+        (3, 6997)
+    );
 }
 
 #[test]
@@ -194,18 +268,31 @@ fn a_budget_that_comes_later_holds_for_the_whole_crawl() {
     world.settings.pages_per_host = 8;
     world.crash();
     world.finish(&mut Fine, HOUR);
-    assert_eq!((world.count("outcome_fetched_total"), world.count("outcome_over_budget_total")), (8, 2));
+    assert_eq!(
+        (
+            world.count("outcome_fetched_total"),
+            world.count("outcome_over_budget_total")
+        ),
+        (8, 2)
+    );
 }
 
 #[test]
 fn a_robots_txt_for_another_host_is_fetched_from_a_host_without_budget() {
     let other = elsewhere(A);
-    let mut world = World::new(Settings { pages_per_host: 2, ..settings() });
+    let mut world = World::new(Settings {
+        pages_per_host: 2,
+        ..settings()
+    });
     world.tell_pages(A, 3);
     world.finish(&mut Fine, HOUR);
     world.tell_pages(&other, 2);
     let mut web = robots_txt(|_, url| {
-        if url.starts_with(A) { robots(200, "User-agent: *\nDisallow: /1\n") } else { redirect(&format!("{A}/rules")) }
+        if url.starts_with(A) {
+            robots(200, "User-agent: *\nDisallow: /1\n")
+        } else {
+            redirect(&format!("{A}/rules"))
+        }
     });
     world.finish(&mut web, HOUR);
     assert!(world.contacted().contains(&"http://a.test/rules"));

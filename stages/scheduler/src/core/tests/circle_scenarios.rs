@@ -18,20 +18,41 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn by_domain(jobs_max: u32, delay: Duration) -> Settings {
-    let group = Group { by: Some(GroupedBy::RegisteredDomain), hosts: Vec::new(), jobs_max, delay };
-    Settings { groups: [group].into(), respect_robots: false, ..settings() }
+    let group = Group {
+        by: Some(GroupedBy::RegisteredDomain),
+        hosts: Vec::new(),
+        jobs_max,
+        delay,
+    };
+    Settings {
+        groups: [group].into(),
+        respect_robots: false,
+        ..settings()
+    }
 }
 
 /// A server of example.test in a partition of that scheduler of two.
 fn server(scheduler: u16, number: usize) -> String {
     let hosts = (0..).map(|n| format!("h{n}.example.test"));
-    let host = hosts.filter(|host| partition(host, 4) % 2 == scheduler).nth(number).expect("there are enough");
+    let host = hosts
+        .filter(|host| partition(host, 4) % 2 == scheduler)
+        .nth(number)
+        .expect("there are enough");
     format!("http://{host}")
 }
 
 /// The jobs of both schedulers that are out.
 fn out(two: &Two) -> usize {
-    two.worlds.iter().map(|world| world.held.iter().filter(|held| held.lease_end > world.now).count()).sum()
+    two.worlds
+        .iter()
+        .map(|world| {
+            world
+                .held
+                .iter()
+                .filter(|held| held.lease_end > world.now)
+                .count()
+        })
+        .sum()
 }
 
 #[test]
@@ -43,9 +64,15 @@ fn a_group_has_so_many_jobs_out_and_others_do_not_wait() {
     world.tell_pages("http://elsewhere.test", 1);
     world.ask(10);
     assert_eq!(world.held.len(), 3);
-    assert_eq!(world.core.why_idle(world.now, &server(0, 2)).unwrap(), Idle::GroupTaken(0));
+    assert_eq!(
+        world.core.why_idle(world.now, &server(0, 2)).unwrap(),
+        Idle::GroupTaken(0)
+    );
     world.crash();
-    assert_eq!(world.core.why_idle(world.now, &server(0, 2)).unwrap(), Idle::GroupTaken(0));
+    assert_eq!(
+        world.core.why_idle(world.now, &server(0, 2)).unwrap(),
+        Idle::GroupTaken(0)
+    );
     world.held.clear();
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.count("outcome_fetched_total"), 9);
@@ -59,13 +86,20 @@ fn the_delay_of_a_group_holds_between_its_servers_and_across_a_crash() {
     for number in 0..3 {
         world.tell_pages(&server(0, number), 3);
     }
-    assert_eq!(world.core.why_idle(world.now, &server(0, 0)).unwrap(), Idle::GroupDelay(0, delay));
+    assert_eq!(
+        world.core.why_idle(world.now, &server(0, 0)).unwrap(),
+        Idle::GroupDelay(0, delay)
+    );
     world.run(&mut Fine, 30 * SECOND);
     world.crash();
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.contacts.len(), 9);
     let is_apart = |pair: &[(rhumb_url::time::Timestamp, String)]| pair[1].0 >= pair[0].0 + delay;
-    assert!(world.contacts.windows(2).all(is_apart), "{:?}", world.contacts);
+    assert!(
+        world.contacts.windows(2).all(is_apart),
+        "{:?}",
+        world.contacts
+    );
 }
 
 #[test]
@@ -81,29 +115,54 @@ fn two_schedulers_take_turns_and_both_get_on() {
                 world.ask(5);
             }
             two.exchange();
-            assert!(out(&two) <= jobs_max as usize, "{second}: {} jobs are out", out(&two));
+            assert!(
+                out(&two) <= jobs_max as usize,
+                "{second}: {} jobs are out",
+                out(&two)
+            );
             two.run(&mut Fine, 1);
         }
-        assert_eq!(two.count("outcome_fetched_total"), 180, "{jobs_max} {delay:?} {:?}", two.ledgers);
-        let mut times: Vec<_> = two.worlds.iter().flat_map(|world| world.contacts.iter().map(|(at, _)| *at)).collect();
+        assert_eq!(
+            two.count("outcome_fetched_total"),
+            180,
+            "{jobs_max} {delay:?} {:?}",
+            two.ledgers
+        );
+        let mut times: Vec<_> = two
+            .worlds
+            .iter()
+            .flat_map(|world| world.contacts.iter().map(|(at, _)| *at))
+            .collect();
         times.sort();
-        assert!(times.windows(2).all(|pair| pair[1] >= pair[0] + delay), "{delay:?}");
-        assert!(two.ledgers.entries < 400, "{} entries for 180 pages", two.ledgers.entries);
+        assert!(
+            times.windows(2).all(|pair| pair[1] >= pair[0] + delay),
+            "{delay:?}"
+        );
+        assert!(
+            two.ledgers.entries < 400,
+            "{} entries for 180 pages",
+            two.ledgers.entries
+        );
     }
 }
 
-/// Goal: the rights of a scheduler that is gone come free, but not before its jobs must have ended. Method: it dies with a
-/// job out, and never comes back.
+/// Goal: the rights of a scheduler that is gone come free, but not before its jobs must have ended.
+/// Method: it dies with a job out, and never comes back.
 #[test]
 fn the_rights_of_a_scheduler_that_is_gone_come_free_after_its_leases() {
-    let mut two = Two::new(Settings { connections_per_address: 1, respect_robots: false, ..settings() });
+    let mut two = Two::new(Settings {
+        connections_per_address: 1,
+        respect_robots: false,
+        ..settings()
+    });
     two.worlds[0].tell(&[format!("{}/0", server(0, 0))], &addresses());
     two.worlds[0].ask(1);
     two.exchange();
     two.worlds[0].ask(1);
     assert_eq!(out(&two), 1);
     let (dead, alive) = two.worlds.split_at_mut(1);
-    let (dead, alive) = (&mut dead[0], &mut alive[0]);
+    let dead = &mut dead[0];
+    let alive = &mut alive[0];
     dead.held.clear();
     alive.tell(&[format!("{}/0", server(1, 0))], &addresses());
     let ledgers = &mut two.ledgers.texts;
@@ -120,19 +179,30 @@ fn the_rights_of_a_scheduler_that_is_gone_come_free_after_its_leases() {
         }
         alive.errands.clear();
     }
-    assert!(waited > 52, "after {waited} seconds its jobs may still be out");
+    assert!(
+        waited > 52,
+        "after {waited} seconds its jobs may still be out"
+    );
 }
 
-/// Goal: a life that begins after partitions have moved takes nothing while jobs may be out that nobody has entered.
+/// Goal: a life that begins after partitions have moved takes nothing while jobs may be out that
+/// nobody has entered.
 #[test]
 fn after_partitions_have_moved_nothing_is_granted_before_a_lease_is_over() {
     let mut owners = Owners::new(4, 1);
     owners.wanted = 2;
     owners.plan(|_| true);
     for (partition, _) in owners.leaving(0) {
-        assert!(owners.copied(partition, 1, 7, 1) && owners.give(partition, 7, 0) && owners.take(partition, 1, 1));
+        assert!(
+            owners.copied(partition, 1, 7, 1)
+                && owners.give(partition, 7, 0)
+                && owners.take(partition, 1, 1)
+        );
     }
-    let shared = Settings { schedulers: Schedulers::of(&owners, 0), ..by_domain(1, Duration::ZERO) };
+    let shared = Settings {
+        schedulers: Schedulers::of(&owners, 0),
+        ..by_domain(1, Duration::ZERO)
+    };
     let mut two = Two::new(by_domain(1, Duration::ZERO));
     for world in &mut two.worlds {
         world.settings = shared.clone();
@@ -147,7 +217,10 @@ fn after_partitions_have_moved_nothing_is_granted_before_a_lease_is_over() {
 
 #[test]
 fn a_job_of_an_earlier_life_is_renewed_once_the_ledger_knows_it() {
-    let mut two = Two::new(Settings { requests_per_connection: 9, ..by_domain(1, Duration::ZERO) });
+    let mut two = Two::new(Settings {
+        requests_per_connection: 9,
+        ..by_domain(1, Duration::ZERO)
+    });
     two.worlds[0].tell_pages(&server(0, 0), 9);
     two.worlds[0].ask(1);
     two.exchange();
@@ -164,7 +237,10 @@ fn a_job_of_an_earlier_life_is_renewed_once_the_ledger_knows_it() {
     };
     assert_eq!(renewal(world), 0, "not yet");
     let needs = std::mem::take(&mut world.needs);
-    assert!(matches!(needs.as_slice(), [LedgerNeed::Rights(need)] if need.in_use == 1), "{needs:?}");
+    assert!(
+        matches!(needs.as_slice(), [LedgerNeed::Rights(need)] if need.in_use == 1),
+        "{needs:?}"
+    );
     let answer = two.ledgers.enter(&needs[0]);
     two.worlds[0].answer(answer);
     two.worlds[0].pass(2 * SECOND);

@@ -1,4 +1,5 @@
-//! The fetcher of the world: it holds jobs, makes their requests, and reports. P1 and P2 are checked as it goes.
+//! The fetcher of the world: it holds jobs, makes their requests, and reports. P1 and P2 are
+//! checked as it goes.
 
 use super::web::Web;
 use super::world::{FETCHER, World};
@@ -7,8 +8,8 @@ use rhumb_stage::Core as _;
 use rhumb_url::server_of;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
-    FailureKind, Job, JobKind, ReadyUrls, Report, RequestEnd, RequestResult, RobotsResponse, ServerResolution,
-    ToFetcher, Validators,
+    FailureKind, Job, JobKind, ReadyUrls, Report, RequestEnd, RequestResult, RobotsResponse,
+    ServerResolution, ToFetcher, Validators,
 };
 use std::time::Duration;
 
@@ -36,7 +37,10 @@ impl Held {
     pub(crate) fn report(&mut self, last: bool, closed_by_server: bool) -> Report {
         if last {
             for request in &self.job.requests[self.next..] {
-                self.results.push(RequestResult { slot: request.slot, end: RequestEnd::Untried });
+                self.results.push(RequestResult {
+                    slot: request.slot,
+                    end: RequestEnd::Untried,
+                });
             }
             self.next = self.job.requests.len();
         }
@@ -75,7 +79,11 @@ impl World {
                     }
                     self.held.retain(|held| held.job.server != job.server);
                     assert!(!job.addresses.is_empty() && !job.requests.is_empty());
-                    assert!(job.requests.iter().all(|request| server_of(&request.url) == job.server));
+                    assert!(
+                        job.requests
+                            .iter()
+                            .all(|request| server_of(&request.url) == job.server)
+                    );
                     // Counted from the ask, which was sent at most its lifetime ago.
                     let lease_end = self.now + Duration::from_millis(job.lease_ms);
                     self.held.push(Held {
@@ -92,14 +100,19 @@ impl World {
                     });
                 }
                 ToFetcher::Renewed { job, sequence } => {
-                    if let Some(held) =
-                        self.held.iter_mut().find(|held| held.job.id == job && held.sequence == sequence)
+                    if let Some(held) = self
+                        .held
+                        .iter_mut()
+                        .find(|held| held.job.id == job && held.sequence == sequence)
                     {
-                        held.lease_end = held.reported_at + Duration::from_millis(held.job.lease_ms);
+                        held.lease_end =
+                            held.reported_at + Duration::from_millis(held.job.lease_ms);
                     }
                 }
                 // It makes no more requests, and says so with its last report.
-                ToFetcher::Revoked { job } => self.revoked.extend(self.held.extract_if(.., |held| held.job.id == job)),
+                ToFetcher::Revoked { job } => self
+                    .revoked
+                    .extend(self.held.extract_if(.., |held| held.job.id == job)),
             }
         }
     }
@@ -107,10 +120,18 @@ impl World {
     /// P2: notes a contact, and checks that it is not too early.
     pub(crate) fn contact(&mut self, server: &str, url: &str, gap: Duration) {
         if let Some(&last) = self.last_contact.get(server) {
-            assert!(self.now >= last + gap, "P2: {server} is contacted {:?} after {last:?}", self.now);
+            assert!(
+                self.now >= last + gap,
+                "P2: {server} is contacted {:?} after {last:?}",
+                self.now
+            );
         }
         if let Some(&until) = self.not_before.get(server) {
-            assert!(self.now >= until, "P2: {server} is to be left alone until {until:?}, contacted {:?}", self.now);
+            assert!(
+                self.now >= until,
+                "P2: {server} is to be left alone until {until:?}, contacted {:?}",
+                self.now
+            );
         }
         self.last_contact.insert(server.to_owned(), self.now);
         self.contacts.push((self.now, url.to_owned()));
@@ -144,8 +165,14 @@ impl World {
                 Err(kind) => RequestEnd::Failure(kind),
             },
         };
-        if let RequestEnd::Response { status: 429 | 503, retry_after_s: Some(seconds), .. } = end {
-            let until = self.now + Duration::from_secs(u64::from(seconds)).min(self.settings.retry_after_max);
+        if let RequestEnd::Response {
+            status: 429 | 503,
+            retry_after_s: Some(seconds),
+            ..
+        } = end
+        {
+            let until = self.now
+                + Duration::from_secs(u64::from(seconds)).min(self.settings.retry_after_max);
             self.leave_alone(&held.job.server, until);
         }
         let slot = request.slot;
@@ -158,12 +185,16 @@ impl World {
         let pause = self.settings.download_pause.after(took);
         held.at = self.now + gap.max(pause);
         held.next += 1;
-        held.connected =
-            !matches!(end, RequestEnd::Failure(FailureKind::Connect | FailureKind::Tls | FailureKind::Certificate));
+        held.connected = !matches!(
+            end,
+            RequestEnd::Failure(FailureKind::Connect | FailureKind::Tls | FailureKind::Certificate)
+        );
         held.served += u32::from(matches!(end, RequestEnd::Response { .. }));
-        let broken = !matches!(end, RequestEnd::Response { status: 0..=428 | 430..=502 | 504.., .. });
+        let broken =
+            !matches!(end, RequestEnd::Response { status: 0..=428 | 430..=502 | 504.., .. });
         held.results.push(RequestResult { slot, end });
-        let more = held.next < held.job.requests.len() && (held.served as usize) < web.requests_per_connection();
+        let more = held.next < held.job.requests.len()
+            && (held.served as usize) < web.requests_per_connection();
         let server = held.job.server.clone();
         self.leave_alone(&server, self.now + pause);
         !broken && more
@@ -211,8 +242,11 @@ impl World {
 
     fn resolve(&mut self, web: &mut dyn Web) {
         while let Some(refresh) = self.refreshes.pop_front() {
-            let mut answer =
-                ReadyUrls { partition: refresh.partition, refresh: refresh.number, ..ReadyUrls::default() };
+            let mut answer = ReadyUrls {
+                partition: refresh.partition,
+                refresh: refresh.number,
+                ..ReadyUrls::default()
+            };
             for server in refresh.servers {
                 if let resolution @ Some(_) = web.resolve(&server) {
                     answer.servers.push(ServerResolution { server, resolution });
@@ -222,15 +256,26 @@ impl World {
         }
     }
 
-    /// Runs until all URLs have ended but those of traps; fails when that takes longer than `longest`.
+    /// Runs until all URLs have ended but those of traps; fails when that takes longer than
+    /// `longest`.
     pub(crate) fn finish(&mut self, web: &mut dyn Web, longest: Duration) {
         let start = self.now;
         while self.count("waiting") - self.count("waiting_trapped") + self.count("in_flight") > 0 {
             let idle = || {
-                self.core.servers.all().map(|server| self.core.why_idle(self.now, &server.name).unwrap().to_string())
+                self.core.servers.all().map(|server| {
+                    self.core
+                        .why_idle(self.now, &server.name)
+                        .unwrap()
+                        .to_string()
+                })
             };
             let has_time = self.now.since(start) < longest;
-            assert!(has_time, "the crawl does not end: {:?}, {:?}", self.core.counts(), idle().collect::<Vec<_>>());
+            assert!(
+                has_time,
+                "the crawl does not end: {:?}, {:?}",
+                self.core.counts(),
+                idle().collect::<Vec<_>>()
+            );
             self.advance(web, 64, start + longest);
         }
     }
@@ -257,11 +302,18 @@ impl World {
             self.step(None);
             self.receive();
         }
-        assert!(self.core.wake_at().is_none_or(|at| at > self.now), "wakes without end");
+        assert!(
+            self.core.wake_at().is_none_or(|at| at > self.now),
+            "wakes without end"
+        );
         self.resolve(web);
         self.ask(connections.saturating_sub(self.held.len() as u32));
         self.work(web);
-        let work = self.held.iter().map(|held| held.at.min(held.reported_at + RENEW_EVERY).min(held.lease_end));
+        let work = self.held.iter().map(|held| {
+            held.at
+                .min(held.reported_at + RENEW_EVERY)
+                .min(held.lease_end)
+        });
         let next = work.chain(self.core.wake_at()).min();
         self.now = next.unwrap_or(end).max(self.now).min(end).max(self.now);
     }

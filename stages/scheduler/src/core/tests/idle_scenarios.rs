@@ -25,7 +25,10 @@ fn a_server_that_nobody_knows_is_another_s_or_has_nothing_to_do() {
     assert_eq!(why(&world, A), Idle::Unknown);
     assert_eq!(why(&world, "nonsense"), Idle::Unknown);
     let other = elsewhere(A);
-    assert_eq!(why(&world, &other), Idle::Elsewhere(world.core.key_of(&other).partition));
+    assert_eq!(
+        why(&world, &other),
+        Idle::Elsewhere(world.core.key_of(&other).partition)
+    );
     world.tell_pages(A, 1);
     world.finish(&mut Fine, HOUR);
     assert_eq!(why(&world, A), Idle::NothingWaiting);
@@ -36,12 +39,28 @@ fn a_server_that_nobody_knows_is_another_s_or_has_nothing_to_do() {
 
 #[test]
 fn a_server_is_ready_then_connected_then_delayed() {
-    let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 1, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        requests_per_connection: 1,
+        ..settings()
+    });
     world.tell_pages("http://b.test", 1);
     world.tell_pages(A, 2);
-    assert_eq!(why(&world, A), Idle::Ready { before: 1, credit: 0 });
+    assert_eq!(
+        why(&world, A),
+        Idle::Ready {
+            before: 1,
+            credit: 0
+        }
+    );
     world.ask(1);
-    assert_eq!(why(&world, A), Idle::Ready { before: 0, credit: 0 });
+    assert_eq!(
+        why(&world, A),
+        Idle::Ready {
+            before: 0,
+            credit: 0
+        }
+    );
     assert_eq!(why(&world, "http://b.test"), Idle::Connected(22 * SECOND));
     world.ask(1);
     world.request(1, &mut Fine);
@@ -55,55 +74,92 @@ fn a_server_is_ready_then_connected_then_delayed() {
     assert_eq!(why(&world, A), Idle::Draining);
 }
 
-/// The URL of a server that waits, that is in a job, that failed, and that has ended, for a server in memory and for
-/// one that is not.
+/// The URL of a server that waits, that is in a job, that failed, and that has ended, for a server
+/// in memory and for one that is not.
 #[test]
 fn a_url_waits_is_in_flight_and_ends() {
-    let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 1, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        requests_per_connection: 1,
+        ..settings()
+    });
     world.tell_pages(A, 2);
-    let why = |world: &World, page: &str| world.core.why(world.now, &format!("{A}/{page}")).unwrap().unwrap();
+    let why = |world: &World, page: &str| {
+        world
+            .core
+            .why(world.now, &format!("{A}/{page}"))
+            .unwrap()
+            .unwrap()
+    };
     assert!(
         why(&world, "0").starts_with(
-            "waits; found on http://seed.test/ (depth 1, topic default); http://a.test: ready behind 0 servers"
+            "waits; found on http://seed.test/ (depth 1, topic default); http://a.test: ready \
+             behind 0 servers"
         ),
         "{}",
         why(&world, "0")
     );
     world.ask(1);
     assert!(
-        why(&world, "0")
-            .starts_with("in flight; found on http://seed.test/ (depth 1, topic default); http://a.test: connected"),
+        why(&world, "0").starts_with(
+            "in flight; found on http://seed.test/ (depth 1, topic default); http://a.test: \
+             connected"
+        ),
         "{}",
         why(&world, "0")
     );
     assert!(why(&world, "1").starts_with("waits; "));
     assert!(why(&world, "2").starts_with("does not wait: it has ended, or has not come yet; "));
-    assert_eq!(world.core.why(world.now, "http://b.test/").unwrap().unwrap(), "no URL of http://b.test has come");
+    assert_eq!(
+        world
+            .core
+            .why(world.now, "http://b.test/")
+            .unwrap()
+            .unwrap(),
+        "no URL of http://b.test has come"
+    );
     world.held.clear();
     world.run(&mut pages(|_, _| response(500)), 30 * SECOND);
     // The job whose fetcher is gone may have contacted it.
-    assert!(why(&world, "0").starts_with("waits after 2 attempts; "), "{}", why(&world, "0"));
+    assert!(
+        why(&world, "0").starts_with("waits after 2 attempts; "),
+        "{}",
+        why(&world, "0")
+    );
     world.finish(&mut Fine, HOUR);
     world.run(&mut Fine, HOUR);
     assert_eq!(world.count("servers"), 0);
-    assert!(why(&world, "0").starts_with("does not wait: "), "{}", why(&world, "0"));
+    assert!(
+        why(&world, "0").starts_with("does not wait: "),
+        "{}",
+        why(&world, "0")
+    );
 }
 
 #[test]
 fn a_server_in_trouble_is_set_aside_and_then_its_urls_end() {
-    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        ..settings()
+    });
     world.tell_pages(A, 1);
     let mut silent = pages(|_, _| RequestEnd::Failure(FailureKind::Connect));
     world.run(&mut silent, SECOND);
     assert_eq!(why(&world, A), Idle::BackOff(29 * SECOND));
     // The sixth connection fails after 930 seconds.
     world.run(&mut silent, 1029 * SECOND);
-    assert_eq!(why(&world, A), Idle::Ending(Outcome::Failed, "connect", Some(800 * SECOND)));
+    assert_eq!(
+        why(&world, A),
+        Idle::Ending(Outcome::Failed, "connect", Some(800 * SECOND))
+    );
 }
 
 #[test]
 fn urls_that_failed_wait_for_their_retry() {
-    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        ..settings()
+    });
     world.tell_pages(A, 1);
     world.run(&mut pages(|_, _| response(500)), 10 * SECOND);
     // 30 seconds after its server may be contacted again.
@@ -120,11 +176,17 @@ fn robots_txt_is_awaited_and_then_out_of_reach() {
     assert_eq!(why(&world, A), Idle::RobotsAwaited(20 * SECOND));
     // The other server cannot be reached: the scheduler that is asked for it says so each time.
     for _ in 0..settings().attempts {
-        world.step(Some(Input::Errand(Errand::Found { server: A.into(), response: None })));
+        world.step(Some(Input::Errand(Errand::Found {
+            server: A.into(),
+            response: None,
+        })));
         world.run(&mut web, 540 * SECOND);
     }
     let reason = why(&world, A).to_string();
-    assert!(reason.starts_with("its URLs end disallowed: robots.txt unreachable; for "), "{reason}");
+    assert!(
+        reason.starts_with("its URLs end disallowed: robots.txt unreachable; for "),
+        "{reason}"
+    );
 }
 
 #[test]
@@ -141,7 +203,11 @@ fn the_address_is_awaited_and_then_missing() {
 
 #[test]
 fn budgets_and_limits_are_named() {
-    let mut world = World::new(Settings { respect_robots: false, pages_per_host: 1, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        pages_per_host: 1,
+        ..settings()
+    });
     world.tell_pages(A, 2);
     world.tell_pages("https://a.test", 2);
     world.ask(5);
@@ -149,15 +215,29 @@ fn budgets_and_limits_are_named() {
     world.held.clear();
     world.run(&mut Fine, HOUR);
     assert_eq!(world.count("servers"), 0);
-    assert_eq!(why(&world, A), Idle::Ending(Outcome::OverBudget, "pages per host", None), "from the store");
+    assert_eq!(
+        why(&world, A),
+        Idle::Ending(Outcome::OverBudget, "pages per host", None),
+        "from the store"
+    );
 
-    let mut world = World::new(Settings { respect_robots: false, connections_per_address: 1, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        connections_per_address: 1,
+        ..settings()
+    });
     world.tell_pages(A, 2);
     world.tell_pages("http://b.test", 2);
     world.ask(5);
-    assert_eq!(why(&world, "http://b.test"), Idle::AddressTaken("192.0.2.1".parse().unwrap()));
+    assert_eq!(
+        why(&world, "http://b.test"),
+        Idle::AddressTaken("192.0.2.1".parse().unwrap())
+    );
 
-    let mut world = World::new(Settings { pages_max: 1, ..settings() });
+    let mut world = World::new(Settings {
+        pages_max: 1,
+        ..settings()
+    });
     world.tell(&[format!("{A}/0"), format!("{A}/1")], &addresses());
     world.run(&mut robots_txt(|_, _| robots(404, "")), HOUR);
     assert_eq!(why(&world, A), Idle::EnoughPages);

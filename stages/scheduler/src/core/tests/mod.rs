@@ -1,5 +1,5 @@
-//! The scheduler against made-up resolvers, fetchers and servers. Everything goes through its core, its messages and a
-//! store in memory. P1 to P3 and the budgets are checked after every step.
+//! The scheduler against made-up resolvers, fetchers and servers. Everything goes through its core,
+//! its messages and a store in memory. P1 to P3 and the budgets are checked after every step.
 
 mod address_scenarios;
 mod budget_scenarios;

@@ -17,7 +17,11 @@ const C: &str = "http://c.two.test";
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn world() -> World {
-    let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 2, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        requests_per_connection: 2,
+        ..settings()
+    });
     for server in [A, B, C] {
         world.tell_pages(server, 4);
     }
@@ -34,11 +38,18 @@ fn order(world: &mut World, paused: &[Target]) {
     for what in paused {
         orders.pause(Pause {
             what: what.clone(),
-            author: Author { by: "anna".into(), since_s: 0, note: "asked".into() },
+            author: Author {
+                by: "anna".into(),
+                since_s: 0,
+                note: "asked".into(),
+            },
         });
     }
     world.core.orders(&orders);
-    assert!(world.core.wake_at().is_some_and(|at| at <= world.now), "the step follows at once");
+    assert!(
+        world.core.wake_at().is_some_and(|at| at <= world.now),
+        "the step follows at once"
+    );
     world.step(None);
 }
 
@@ -54,26 +65,46 @@ fn revoked(world: &mut World) -> Vec<JobId> {
 }
 
 fn servers_held(world: &World) -> Vec<String> {
-    let mut servers: Vec<_> = world.held.iter().map(|held| held.job.server.clone()).collect();
+    let mut servers: Vec<_> = world
+        .held
+        .iter()
+        .map(|held| held.job.server.clone())
+        .collect();
     servers.sort();
     servers
 }
 
 #[test]
 fn a_paused_host_or_domain_gets_no_job_and_goes_on_where_it_was() {
-    for (target, others) in
-        [(host(A), vec![B, C]), (Target::Domain("one.test".into()), vec![C]), (Target::Crawl, vec![])]
-    {
+    for (target, others) in [
+        (host(A), vec![B, C]),
+        (Target::Domain("one.test".into()), vec![C]),
+        (Target::Crawl, vec![]),
+    ] {
         let mut world = world();
         order(&mut world, std::slice::from_ref(&target));
         world.ask(8);
         assert_eq!(servers_held(&world), others, "{target}");
         world.run(&mut Fine, HOUR);
-        assert!(world.contacted().iter().all(|url| others.iter().any(|other| url.starts_with(other))), "{target}");
+        assert!(
+            world
+                .contacted()
+                .iter()
+                .all(|url| others.iter().any(|other| url.starts_with(other))),
+            "{target}"
+        );
         let ended = 4 * others.len() as u64;
-        assert_eq!((world.count("waiting"), world.count("in_flight")), (12 - ended, 0), "{target}");
+        assert_eq!(
+            (world.count("waiting"), world.count("in_flight")),
+            (12 - ended, 0),
+            "{target}"
+        );
         let waiting = world.count("servers_waiting_pause");
-        assert_eq!((waiting, world.count("servers_ready")), (3 - others.len() as u64, 0), "{target}");
+        assert_eq!(
+            (waiting, world.count("servers_ready")),
+            (3 - others.len() as u64, 0),
+            "{target}"
+        );
         order(&mut world, &[]);
         world.finish(&mut Fine, HOUR);
         assert_eq!(world.outcomes.len(), 12, "{target}");
@@ -86,7 +117,13 @@ fn a_job_that_is_out_is_told_to_stop_and_costs_its_urls_nothing() {
         let mut world = world();
         world.ask(3);
         assert_eq!(world.held.len(), 3);
-        let of_a = world.held.iter().find(|held| held.job.server == A).unwrap().job.id;
+        let of_a = world
+            .held
+            .iter()
+            .find(|held| held.job.server == A)
+            .unwrap()
+            .job
+            .id;
         order(&mut world, std::slice::from_ref(&target));
         let stopped = revoked(&mut world);
         assert!(stopped.contains(&of_a));
@@ -103,13 +140,19 @@ fn a_job_that_is_out_is_told_to_stop_and_costs_its_urls_nothing() {
 }
 
 #[test]
-fn a_job_that_did_not_hear_is_told_again_when_it_reports_and_its_end_without_a_report_costs_nothing() {
+fn a_job_that_did_not_hear_is_told_again_when_it_reports_and_its_end_without_a_report_costs_nothing()
+ {
     let mut world = world();
     world.ask(3);
     order(&mut world, &[host(A)]);
     world.inbox.clear();
-    let at = world.held.iter().position(|held| held.job.server == A).unwrap();
-    let (job, report) = (world.held[at].job.id, world.held[at].report(false, false));
+    let at = world
+        .held
+        .iter()
+        .position(|held| held.job.server == A)
+        .unwrap();
+    let job = world.held[at].job.id;
+    let report = world.held[at].report(false, false);
     world.step(Some(Input::Report(report)));
     assert_eq!(revoked(&mut world), [job]);
     // Its fetcher is gone.
@@ -126,7 +169,13 @@ fn a_job_that_did_not_hear_is_told_again_when_it_reports_and_its_end_without_a_r
 fn orders_hold_in_the_next_life_of_a_scheduler_for_jobs_of_the_last_one_too() {
     let mut world = world();
     world.ask(3);
-    let job = world.held.iter().find(|held| held.job.server == A).unwrap().job.id;
+    let job = world
+        .held
+        .iter()
+        .find(|held| held.job.server == A)
+        .unwrap()
+        .job
+        .id;
     world.crash();
     world.ask(0);
     order(&mut world, &[host(A)]);
@@ -142,7 +191,11 @@ fn an_operator_is_told_which_order_holds() {
     let mut world = world();
     order(&mut world, &[host(A), Target::Domain("two.test".into())]);
     let why = |world: &World, server: &str| world.core.why_idle(world.now, server).unwrap();
-    let said = |what: &str| Idle::Paused(format!("{what} is paused by anna since 1970-01-01T00:00:00Z: asked"));
+    let said = |what: &str| {
+        Idle::Paused(format!(
+            "{what} is paused by anna since 1970-01-01T00:00:00Z: asked"
+        ))
+    };
     assert_eq!(why(&world, A), said("host a.one.test"));
     assert_eq!(why(&world, C), said("domain two.test"));
     assert!(matches!(why(&world, B), Idle::Ready { .. }));
@@ -156,7 +209,11 @@ impl World {
     /// Runs until every server but this one has nothing left.
     fn finish_others(&mut self, paused: &str) {
         self.run(&mut Fine, HOUR);
-        let left: Vec<_> = self.told.keys().filter(|url| !self.outcomes.contains_key(*url)).collect();
+        let left: Vec<_> = self
+            .told
+            .keys()
+            .filter(|url| !self.outcomes.contains_key(*url))
+            .collect();
         assert!(left.iter().all(|url| url.starts_with(paused)), "{left:?}");
     }
 }

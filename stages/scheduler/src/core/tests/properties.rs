@@ -1,4 +1,5 @@
-//! Random interleavings of everything that can happen; P1 to P3 and budgets hold after every step, and every URL ends.
+//! Random interleavings of everything that can happen; P1 to P3 and budgets hold after every step,
+//! and every URL ends.
 
 use super::fetching::Held;
 use super::web::{Web, addresses, drawn, redirect, response, robots};
@@ -14,7 +15,8 @@ use rhumb_config::Policy;
 use rhumb_url::time::Timestamp;
 use rhumb_url::{fingerprint, host_hash, host_of, partition, server_of};
 use rhumb_wire::message::{
-    Boost, Boosts, Errand, FailureKind, Quality, ReadyUrls, Report, RequestEnd, Resolution, RobotsResponse, Validators,
+    Boost, Boosts, Errand, FailureKind, Quality, ReadyUrls, Report, RequestEnd, Resolution,
+    RobotsResponse, Validators,
 };
 use std::time::Duration;
 
@@ -175,7 +177,10 @@ fn resolution(kind: u8) -> Option<Resolution> {
     Some(match kind {
         0 => Resolution::NoAddress,
         1 => Resolution::Temporary,
-        2 => Resolution::Addresses { addresses: vec!["192.0.2.9".parse().unwrap()], ttl_s: 60 },
+        2 => Resolution::Addresses {
+            addresses: vec!["192.0.2.9".parse().unwrap()],
+            ttl_s: 60,
+        },
         3 => return None,
         _ => addresses(),
     })
@@ -196,7 +201,11 @@ impl Way {
 
     fn happen(&mut self, world: &mut World, web: &mut Wild, what: Happening) {
         match what {
-            Happening::New { server, urls, resolution } => {
+            Happening::New {
+                server,
+                urls,
+                resolution,
+            } => {
                 let batch = self.batch(world, server, urls, resolution);
                 world.step(Some(Input::Ready(batch)));
             }
@@ -205,7 +214,11 @@ impl Way {
                 world.step(Some(Input::Ready(batch)));
             }
             Happening::Ask(free) => world.ask(u32::from(free)),
-            Happening::Work { job, requests, report } if !world.held.is_empty() => {
+            Happening::Work {
+                job,
+                requests,
+                report,
+            } if !world.held.is_empty() => {
                 let index = job.index(world.held.len());
                 self.work(world, web, index, requests, report);
             }
@@ -218,7 +231,11 @@ impl Way {
             }
             Happening::Arrive { report, keep } if !self.reports.is_empty() => {
                 let index = report.index(self.reports.len());
-                let report = if keep { self.reports[index].clone() } else { self.reports.remove(index) };
+                let report = if keep {
+                    self.reports[index].clone()
+                } else {
+                    self.reports.remove(index)
+                };
                 world.step(Some(Input::Report(report)));
                 world.receive();
             }
@@ -240,7 +257,12 @@ impl Way {
             _ => {}
         }
         world.receive();
-        self.reports.extend(world.revoked.drain(..).map(|mut held| held.report(true, false)));
+        self.reports.extend(
+            world
+                .revoked
+                .drain(..)
+                .map(|mut held| held.report(true, false)),
+        );
     }
 
     /// The process dies. The next one has other topics: they were added, changed or removed.
@@ -251,9 +273,22 @@ impl Way {
     }
 
     /// Requests of a job, as its fetcher may make them: within its lease, with its gap between.
-    fn work(&mut self, world: &mut World, web: &mut Wild, index: usize, requests: u8, report: bool) {
+    fn work(
+        &mut self,
+        world: &mut World,
+        web: &mut Wild,
+        index: usize,
+        requests: u8,
+        report: bool,
+    ) {
         for _ in 0..requests {
-            let Held { job, next, at, lease_end, .. } = &world.held[index];
+            let Held {
+                job,
+                next,
+                at,
+                lease_end,
+                ..
+            } = &world.held[index];
             let at = world.now.max(*at);
             if at >= *lease_end || *next >= job.requests.len() {
                 break;
@@ -273,11 +308,19 @@ impl Way {
 
 /// The resolver answers the request for addresses that has waited for longest.
 fn answer_refresh(world: &mut World, web: &mut Wild) {
-    let Some(refresh) = world.refreshes.pop_front() else { return };
-    let mut answer = ReadyUrls { partition: refresh.partition, refresh: refresh.number, ..ReadyUrls::default() };
+    let Some(refresh) = world.refreshes.pop_front() else {
+        return;
+    };
+    let mut answer = ReadyUrls {
+        partition: refresh.partition,
+        refresh: refresh.number,
+        ..ReadyUrls::default()
+    };
     for server in refresh.servers {
         if let resolution @ Some(_) = web.resolve(&server) {
-            answer.servers.push(rhumb_wire::message::ServerResolution { server, resolution });
+            answer
+                .servers
+                .push(rhumb_wire::message::ServerResolution { server, resolution });
         }
     }
     world.step(Some(Input::Ready(answer)));
@@ -286,14 +329,22 @@ fn answer_refresh(world: &mut World, web: &mut Wild) {
 /// Later links add to a URL, maybe one that ended or was never told.
 fn boost(world: &mut World, url: prop::sample::Index, worth: f32) {
     let at = url.index(world.told.len() + 1);
-    let url = world.told.keys().nth(at).map_or("http://s0.test/never", String::as_str);
+    let url = world
+        .told
+        .keys()
+        .nth(at)
+        .map_or("http://s0.test/never", String::as_str);
     let boost = Boost {
         host: host_hash(host_of(url)),
         url: fingerprint(url),
         worth: Quality::new(worth).unwrap_or_default(),
         is_cash: worth < 4.5,
     };
-    let boosts = Boosts { partition: 0, boosts: vec![boost], sketches: Vec::new() };
+    let boosts = Boosts {
+        partition: 0,
+        boosts: vec![boost],
+        sketches: Vec::new(),
+    };
     world.step(Some(Input::Boosts(boosts)));
 }
 
@@ -309,11 +360,21 @@ fn answer_errands(world: &mut World, web: &mut Wild) {
 
 /// The topics of a life of the scheduler.
 fn topics_of(life: usize) -> Topics {
-    let lives: [&[(u8, u64)]; 4] = [&[(0, 1000), (9, 1000)], &[], &[(3, 10), (3, 60_000), (3, 500)], &[(0, 1000)]];
+    let lives: [&[(u8, u64)]; 4] = [
+        &[(0, 1000), (9, 1000)],
+        &[],
+        &[(3, 10), (3, 60_000), (3, 500)],
+        &[(0, 1000)],
+    ];
     topics(lives[life % lives.len()])
 }
 
-fn wild_settings(pages_per_host: u64, connections_per_address: u32, policy: Policy, quality: Provider) -> Settings {
+fn wild_settings(
+    pages_per_host: u64,
+    connections_per_address: u32,
+    policy: Policy,
+    quality: Provider,
+) -> Settings {
     Settings {
         policy,
         quality: quality.into(),
@@ -331,9 +392,10 @@ fn wild_settings(pages_per_host: u64, connections_per_address: u32, policy: Poli
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Goal: whatever happens in whatever order, with messages lost, repeated and late, and with fetchers and the
-    /// scheduler dying at any point, P1, P2, P3 and budgets hold after every step, and in the end each URL has exactly
-    /// one outcome. Method: a random run, then one in which all behave.
+    /// Goal: whatever happens in whatever order, with messages lost, repeated and late, and with
+    /// fetchers and the scheduler dying at any point, P1, P2, P3 and budgets hold after every step,
+    /// and in the end each URL has exactly one outcome. Method: a random run, then one in which all
+    /// behave.
     #[test]
     fn promises_hold_whatever_happens(
         happenings in happenings(),
@@ -348,7 +410,8 @@ proptest! {
         let mut settings = wild_settings(pages_per_host, connections_per_address, policy, quality);
         settings.topics = topics_of(life);
         let mut world = World::owning(settings, owned);
-        let (mut way, mut web) = (Way { crashes: life, ..Way::default() }, Wild::default());
+        let mut way = Way { crashes: life, ..Way::default() };
+        let mut web = Wild::default();
         world.topics = ["default", "t1", "t2", "t3"].map(str::to_owned).into();
         for what in happenings {
             if let Happening::New { server, .. } | Happening::CrashInStep(server) = &what

@@ -21,11 +21,17 @@ const HOSTS: usize = 20;
 /// All that a scheduler tells, from its first answer to its last.
 fn told(world: &World, core: &Scheduler) -> (Tallied, Leaders) {
     let mut told = core.report(world.now, HOSTS, None).unwrap().unwrap();
-    let (tallied, mut leaders, mut answers) = (told.tallied.take().unwrap(), told.leaders, 1);
+    let tallied = told.tallied.take().unwrap();
+    let mut leaders = told.leaders;
+    let mut answers = 1;
     while let Some(next) = told.next {
         told = core.report(world.now, HOSTS, Some(&next)).unwrap().unwrap();
         leaders.add(std::mem::take(&mut told.leaders), HOSTS);
-        assert_eq!((told.tallied.is_none(), told.ran_ms), (true, 0), "sums are in the first answer");
+        assert_eq!(
+            (told.tallied.is_none(), told.ran_ms),
+            (true, 0),
+            "sums are in the first answer"
+        );
         answers += 1;
         assert!(answers < 100, "goes on without end");
     }
@@ -45,7 +51,10 @@ fn mixed() -> impl Web {
 
 fn typed(of: &str, length: u64) -> RequestEnd {
     let mut end = response(200);
-    if let RequestEnd::Response { bytes, media_type, .. } = &mut end {
+    if let RequestEnd::Response {
+        bytes, media_type, ..
+    } = &mut end
+    {
         (*bytes, *media_type) = (length, of.to_owned());
     }
     end
@@ -53,7 +62,10 @@ fn typed(of: &str, length: u64) -> RequestEnd {
 
 /// A world in which servers of all partitions have ten pages each.
 fn begun(servers: usize) -> World {
-    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        ..settings()
+    });
     for server in 0..servers {
         world.tell_pages(&format!("http://s{server}.test"), 10);
     }
@@ -62,7 +74,8 @@ fn begun(servers: usize) -> World {
 
 /// What is told is what the outcomes say.
 fn assert_told(world: &World, tallied: &Tallied, leaders: &Leaders) {
-    let (mut expected, mut hosts) = (Tallied::default(), BTreeMap::new());
+    let mut expected = Tallied::default();
+    let mut hosts = BTreeMap::new();
     for entry in world.outcomes.values() {
         expected.add_end(entry.outcome.name(), &entry.reason, 1);
         let host: &mut (u64, u64, u64) = hosts.entry(host_of(&entry.url)).or_default();
@@ -75,30 +88,68 @@ fn assert_told(world: &World, tallied: &Tallied, leaders: &Leaders) {
             *expected.statuses.entry(entry.status).or_default() += 1;
         }
         if entry.outcome == Outcome::Fetched {
-            *expected.media_types.entry(entry.media_type.clone()).or_default() += 1;
+            *expected
+                .media_types
+                .entry(entry.media_type.clone())
+                .or_default() += 1;
         }
     }
     assert_eq!(tallied.ends, expected.ends);
     assert_eq!(tallied.statuses, expected.statuses);
     assert_eq!(tallied.media_types, expected.media_types);
-    assert_eq!(tallied.depths.iter().sum::<u64>(), world.outcomes.len() as u64);
+    assert_eq!(
+        tallied.depths.iter().sum::<u64>(),
+        world.outcomes.len() as u64
+    );
     let slots = &tallied.pace.slots;
-    let sums = (slots.iter().map(|slot| slot.pages).sum::<u64>(), slots.iter().map(|slot| slot.bytes).sum::<u64>());
+    let sums = (
+        slots.iter().map(|slot| slot.pages).sum::<u64>(),
+        slots.iter().map(|slot| slot.bytes).sum::<u64>(),
+    );
     let fetched = |of: fn(&(u64, u64, u64)) -> u64| hosts.values().map(of).sum::<u64>();
     assert_eq!(sums, (fetched(|host| host.0), fetched(|host| host.1)));
     assert_eq!(tallied.sizes.iter().sum::<u64>(), sums.0);
-    for host in leaders.by_pages.iter().chain(&leaders.by_bytes).chain(&leaders.by_errors) {
-        assert_eq!((host.pages, host.bytes, host.errors), hosts[host.host.as_str()], "{}", host.host);
+    for host in leaders
+        .by_pages
+        .iter()
+        .chain(&leaders.by_bytes)
+        .chain(&leaders.by_errors)
+    {
+        assert_eq!(
+            (host.pages, host.bytes, host.errors),
+            hosts[host.host.as_str()],
+            "{}",
+            host.host
+        );
     }
-    let some = |of: fn(&(u64, u64, u64)) -> u64| hosts.values().filter(|host| of(host) > 0).count().min(HOSTS);
-    let lengths = [leaders.by_pages.len(), leaders.by_bytes.len(), leaders.by_errors.len()];
-    assert_eq!(lengths, [some(|host| host.0), some(|host| host.1), some(|host| host.2)]);
+    let some = |of: fn(&(u64, u64, u64)) -> u64| {
+        hosts
+            .values()
+            .filter(|host| of(host) > 0)
+            .count()
+            .min(HOSTS)
+    };
+    let lengths = [
+        leaders.by_pages.len(),
+        leaders.by_bytes.len(),
+        leaders.by_errors.len(),
+    ];
+    assert_eq!(
+        lengths,
+        [
+            some(|host| host.0),
+            some(|host| host.1),
+            some(|host| host.2)
+        ]
+    );
 }
 
-/// Goal: what ended is counted once, whenever the process dies. Method: before each commit of a report, and after it, a crash.
+/// Goal: what ended is counted once, whenever the process dies. Method: before each commit of a
+/// report, and after it, a crash.
 #[test]
 fn a_crash_between_two_steps_counts_nothing_twice_and_loses_nothing() {
-    let (mut world, mut web) = (begun(12), mixed());
+    let mut world = begun(12);
+    let mut web = mixed();
     for round in 0..40 {
         world.run_with(&mut web, 3, Duration::from_millis(700));
         if let Some(mut held) = world.held.first().cloned() {
@@ -117,8 +168,17 @@ fn a_crash_between_two_steps_counts_nothing_twice_and_loses_nothing() {
     let (tallied, leaders) = told(&world, &world.core);
     assert_eq!(tallied.counted(), 120);
     assert_told(&world, &tallied, &leaders);
-    assert_eq!((tallied.media_types["application/pdf"], tallied.ends["failed"]["timeout"]), (12, 12));
-    assert_eq!((leaders.slowest.len(), leaders.slowest[0].response_us), (12, 20_000));
+    assert_eq!(
+        (
+            tallied.media_types["application/pdf"],
+            tallied.ends["failed"]["timeout"]
+        ),
+        (12, 12)
+    );
+    assert_eq!(
+        (leaders.slowest.len(), leaders.slowest[0].response_us),
+        (12, 20_000)
+    );
 }
 
 #[test]
@@ -130,16 +190,22 @@ fn a_server_that_does_not_answer_is_told_as_troubled() {
     });
     world.run(&mut web, Duration::from_secs(30));
     let (_, leaders) = told(&world, &world.core);
-    let named: Vec<&str> = leaders.troubled.iter().map(|server| server.server.as_str()).collect();
+    let named: Vec<&str> = leaders
+        .troubled
+        .iter()
+        .map(|server| server.server.as_str())
+        .collect();
     assert_eq!(named, ["http://s1.test"]);
     assert!(leaders.troubled[0].failures > 0);
     assert_eq!(leaders.slowest[0].server, "http://s0.test");
 }
 
-/// Goal: a split changes no sum: what was counted stays with the partition, what ends later is its halves'.
+/// Goal: a split changes no sum: what was counted stays with the partition, what ends later is its
+/// halves'.
 #[test]
 fn a_split_keeps_the_sums() {
-    let (mut world, mut web) = (begun(24), mixed());
+    let mut world = begun(24);
+    let mut web = mixed();
     world.run(&mut web, Duration::from_secs(4));
     let before = told(&world, &world.core);
     assert!(before.0.counted() > 0 && world.count("waiting") > 0);
@@ -152,17 +218,32 @@ fn a_split_keeps_the_sums() {
     assert_told(&world, &tallied, &leaders);
 }
 
-/// Goal: a move changes no sum. Method: the rows of two partitions go to another store, as the loop of the stages carries them.
+/// Goal: a move changes no sum. Method: the rows of two partitions go to another store, as the loop
+/// of the stages carries them.
 #[test]
 fn a_move_keeps_the_sums() {
-    let (mut world, mut web) = (begun(24), mixed());
+    let mut world = begun(24);
+    let mut web = mixed();
     world.run(&mut web, Duration::from_secs(4));
     let before = told(&world, &world.core);
-    let (moved, store) = ([1, 3], MemoryStore::default());
+    let moved = [1, 3];
+    let store = MemoryStore::default();
     let directory = world.settings.directory.clone();
-    let rows = Rows { store: world.store.clone(), tables: TABLES.into(), edges: Vec::new(), directory, halve };
+    let rows = Rows {
+        store: world.store.clone(),
+        tables: TABLES.into(),
+        edges: Vec::new(),
+        directory,
+        halve,
+    };
     let mut changes = Changes::default();
-    let named = |table: &str| TABLES.into_iter().find(|(name, _)| *name == table).unwrap().0;
+    let named = |table: &str| {
+        TABLES
+            .into_iter()
+            .find(|(name, _)| *name == table)
+            .unwrap()
+            .0
+    };
     for partition in moved {
         let mut take = |table: &str, key: &[u8], value: &[u8]| {
             changes.put(named(table), key.to_vec(), value.to_vec());
@@ -174,8 +255,10 @@ fn a_move_keeps_the_sums() {
     let open = |store, partitions: &[u16]| {
         Scheduler::open(world.settings.clone(), 0, 2, partitions, store, world.now).unwrap()
     };
-    let (here, there) = (open(world.store.clone(), &[0, 2]), open(Arc::new(store), &moved));
-    let ([(mut tallied, mut leaders), other], others) = ([told(&world, &here), told(&world, &there)], moved);
+    let here = open(world.store.clone(), &[0, 2]);
+    let there = open(Arc::new(store), &moved);
+    let [(mut tallied, mut leaders), other] = [told(&world, &here), told(&world, &there)];
+    let others = moved;
     let hosts = other.1.by_pages.iter().map(|host| partition(&host.host, 4));
     assert!(hosts.collect::<BTreeSet<_>>().is_subset(&others.into()));
     tallied.add(other.0);
@@ -187,5 +270,11 @@ fn a_move_keeps_the_sums() {
 fn a_scheduler_without_partitions_tells_of_nothing() {
     let world = World::owning(settings(), &[]);
     let told = world.core.report(world.now, HOSTS, None).unwrap().unwrap();
-    assert_eq!(told, Reported { tallied: Some(Tallied::default()), ..Reported::default() });
+    assert_eq!(
+        told,
+        Reported {
+            tallied: Some(Tallied::default()),
+            ..Reported::default()
+        }
+    );
 }

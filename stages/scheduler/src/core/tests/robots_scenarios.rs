@@ -10,7 +10,9 @@ use rhumb_stage::Core as _;
 use rhumb_stage::store::Store as _;
 use rhumb_url::time::Timestamp;
 use rhumb_url::{host_of, partition};
-use rhumb_wire::message::{Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse};
+use rhumb_wire::message::{
+    Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse,
+};
 use std::time::Duration;
 
 const A: &str = "http://a.test";
@@ -19,12 +21,30 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[test]
 fn robots_txt_is_obeyed() {
     let mut world = World::polite();
-    world.tell(&[format!("{A}/public"), format!("{A}/private/1"), format!("{A}/private/2")], &addresses());
-    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow: /private\nCrawl-delay: 7\n"));
+    world.tell(
+        &[
+            format!("{A}/public"),
+            format!("{A}/private/1"),
+            format!("{A}/private/2"),
+        ],
+        &addresses(),
+    );
+    let mut web =
+        robots_txt(|_, _| robots(200, "User-agent: *\nDisallow: /private\nCrawl-delay: 7\n"));
     world.finish(&mut web, HOUR);
-    assert_eq!(world.contacted(), [format!("{A}/robots.txt"), format!("{A}/public")]);
-    assert_eq!(world.outcome("http://a.test/private/1"), (Outcome::Disallowed, "robots.txt"));
-    assert_eq!(world.contacts[1].0.since(world.contacts[0].0), Duration::from_secs(7), "Crawl-delay");
+    assert_eq!(
+        world.contacted(),
+        [format!("{A}/robots.txt"), format!("{A}/public")]
+    );
+    assert_eq!(
+        world.outcome("http://a.test/private/1"),
+        (Outcome::Disallowed, "robots.txt")
+    );
+    assert_eq!(
+        world.contacts[1].0.since(world.contacts[0].0),
+        Duration::from_secs(7),
+        "Crawl-delay"
+    );
 }
 
 #[test]
@@ -50,7 +70,10 @@ fn thousands_of_disallowed_urls_end_in_bounded_steps() {
 
 #[test]
 fn robots_txt_is_not_asked_for_when_it_is_not_respected() {
-    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        ..settings()
+    });
     world.tell_pages(A, 2);
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.contacted(), [format!("{A}/0"), format!("{A}/1")]);
@@ -71,7 +94,8 @@ fn robots_txt_is_fetched_again_when_it_is_a_day_old() {
     assert_eq!(world.count("robots_fetched_total"), 2);
 }
 
-/// A move, or a checkpoint, may bring rules to a life whose epoch has the number of that in which they were stored.
+/// A move, or a checkpoint, may bring rules to a life whose epoch has the number of that in which
+/// they were stored.
 #[test]
 fn rules_of_another_life_are_stale_also_when_its_epoch_has_the_same_number() {
     let mut world = World::polite();
@@ -83,7 +107,11 @@ fn rules_of_another_life_are_stale_also_when_its_epoch_has_the_same_number() {
         world.crash();
         world.tell(&[format!("{A}/of-life-{life}")], &addresses());
         world.finish(&mut Fine, HOUR);
-        let robots = world.contacted().into_iter().filter(|url| url.ends_with("/robots.txt")).count();
+        let robots = world
+            .contacted()
+            .into_iter()
+            .filter(|url| url.ends_with("/robots.txt"))
+            .count();
         assert_eq!(robots, fetched, "{life}");
     }
 }
@@ -95,26 +123,45 @@ fn urls_wait_while_robots_txt_cannot_be_reached_and_go_on_when_it_can() {
     let mut tries = 0;
     let mut web = robots_txt(|_, _| {
         tries += 1;
-        if tries < 3 { robots(500, "") } else { robots(200, "User-agent: *\nDisallow: /1\n") }
+        if tries < 3 {
+            robots(500, "")
+        } else {
+            robots(200, "User-agent: *\nDisallow: /1\n")
+        }
     });
     world.finish(&mut web, HOUR);
     assert_eq!(world.outcome("http://a.test/0").0, Outcome::Fetched);
     assert_eq!(world.outcome("http://a.test/1").0, Outcome::Disallowed);
-    let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+    let waits: Vec<_> = world
+        .contacts
+        .windows(2)
+        .map(|pair| pair[1].0.since(pair[0].0).as_secs())
+        .collect();
     assert_eq!(waits, [30, 60, 1]);
 }
 
 #[test]
 fn nothing_is_fetched_when_robots_txt_stays_out_of_reach() {
-    for failure in [robots(503, ""), robots(429, ""), Err(FailureKind::Timeout), Err(FailureKind::Protocol)] {
+    for failure in [
+        robots(503, ""),
+        robots(429, ""),
+        Err(FailureKind::Timeout),
+        Err(FailureKind::Protocol),
+    ] {
         let mut world = World::polite();
         world.tell_pages(A, 2500);
         world.finish(&mut robots_txt(|_, _| failure.clone()), HOUR);
         assert_eq!(world.contacted().len(), 4);
-        assert_eq!(world.outcome("http://a.test/2499"), (Outcome::Disallowed, "robots.txt unreachable"));
+        assert_eq!(
+            world.outcome("http://a.test/2499"),
+            (Outcome::Disallowed, "robots.txt unreachable")
+        );
         // Later URLs end at once, and much later ones after one more try.
         world.tell(&[format!("{A}/soon")], &addresses());
-        world.run(&mut robots_txt(|_, _| failure.clone()), Duration::from_secs(1));
+        world.run(
+            &mut robots_txt(|_, _| failure.clone()),
+            Duration::from_secs(1),
+        );
         assert_eq!(world.outcome("http://a.test/soon").0, Outcome::Disallowed);
         assert_eq!(world.contacted().len(), 4);
         world.run(&mut Fine, HOUR);
@@ -127,12 +174,22 @@ fn nothing_is_fetched_when_robots_txt_stays_out_of_reach() {
 #[test]
 fn rules_hold_as_they_were_stored_last_whether_they_are_kept_parsed_or_not() {
     for robots_cache_bytes in [0, 1 << 20] {
-        let mut world = World::new(Settings { robots_cache_bytes, requests_per_connection: 1, ..settings() });
+        let mut world = World::new(Settings {
+            robots_cache_bytes,
+            requests_per_connection: 1,
+            ..settings()
+        });
         for (round, disallowed) in ["/0", "/1", "/0"].into_iter().enumerate() {
-            world.tell(&[format!("{A}/0-{round}"), format!("{A}/1-{round}")], &addresses());
+            world.tell(
+                &[format!("{A}/0-{round}"), format!("{A}/1-{round}")],
+                &addresses(),
+            );
             let text = format!("User-agent: *\nDisallow: {disallowed}\n");
             world.finish(&mut robots_txt(|_, _| robots(200, &text)), HOUR);
-            assert_eq!(world.outcome(&format!("{A}{disallowed}-{round}")).0, Outcome::Disallowed);
+            assert_eq!(
+                world.outcome(&format!("{A}{disallowed}-{round}")).0,
+                Outcome::Disallowed
+            );
             assert_eq!(world.count("outcome_disallowed_total"), round as u64 + 1);
             world.run(&mut Fine, 25 * HOUR);
         }
@@ -142,7 +199,10 @@ fn rules_hold_as_they_were_stored_last_whether_they_are_kept_parsed_or_not() {
 #[test]
 fn sitemaps_are_found_with_each_robots_txt_that_comes_and_those_beyond_the_limit_are_told() {
     for (sitemaps_per_server, left_out) in [(0, 0), (2, 1), (3, 0)] {
-        let mut world = World::new(Settings { sitemaps_per_server, ..settings() });
+        let mut world = World::new(Settings {
+            sitemaps_per_server,
+            ..settings()
+        });
         let text = "Sitemap: /1.xml\nSitemap: /2.xml\nSitemap: /3.xml\n";
         for round in 0..4u64 {
             world.tell(&[format!("{A}/page-{round}")], &addresses());
@@ -150,13 +210,23 @@ fn sitemaps_are_found_with_each_robots_txt_that_comes_and_those_beyond_the_limit
             world.run(&mut Fine, 25 * HOUR);
         }
         assert_eq!(world.count("robots_fetched_total"), 4);
-        assert_eq!(world.found.len(), if sitemaps_per_server == 0 { 0 } else { 4 });
+        assert_eq!(
+            world.found.len(),
+            if sitemaps_per_server == 0 { 0 } else { 4 }
+        );
         assert_eq!(world.count("sitemaps_left_out_total"), 4 * left_out);
-        let why = world.core.why(world.now, &format!("{A}/page-0")).unwrap().unwrap();
-        let told = "; sitemaps of its robots.txt left out (limits.sitemaps_per_server, or too long): 1";
+        let why = world
+            .core
+            .why(world.now, &format!("{A}/page-0"))
+            .unwrap()
+            .unwrap();
+        let told =
+            "; sitemaps of its robots.txt left out (limits.sitemaps_per_server, or too long): 1";
         assert_eq!(why.ends_with(told), left_out > 0, "{why}");
         for found in &world.found {
-            let expected: Vec<String> = (1..=sitemaps_per_server).map(|number| format!("{A}/{number}.xml")).collect();
+            let expected: Vec<String> = (1..=sitemaps_per_server)
+                .map(|number| format!("{A}/{number}.xml"))
+                .collect();
             assert_eq!(found.urls.iter().collect::<Vec<_>>(), expected);
             let page = Origin::page_of_sitemaps(&format!("{A}/robots.txt"), A);
             assert_eq!(found.origin, Origin { page, ..origin() });
@@ -166,15 +236,26 @@ fn sitemaps_are_found_with_each_robots_txt_that_comes_and_those_beyond_the_limit
 
 #[test]
 fn sitemaps_are_found_for_each_topic_whose_urls_wait() {
-    let settings = Settings { sitemaps_per_server: 2, topics: topics(&[(0, 1000), (0, 1000)]), ..settings() };
+    let settings = Settings {
+        sitemaps_per_server: 2,
+        topics: topics(&[(0, 1000), (0, 1000)]),
+        ..settings()
+    };
     let mut world = World::new(settings);
     for topic in ["t2", "default", "t1", "t2"] {
         world.topics = vec![topic.to_owned()];
         let page = world.told.len();
         world.tell(&[format!("{A}/{page}")], &addresses());
     }
-    world.finish(&mut robots_txt(|_, _| robots(200, "Sitemap: /1.xml\n")), HOUR);
-    let mut topics: Vec<_> = world.found.iter().map(|found| found.origin.topic.as_str()).collect();
+    world.finish(
+        &mut robots_txt(|_, _| robots(200, "Sitemap: /1.xml\n")),
+        HOUR,
+    );
+    let mut topics: Vec<_> = world
+        .found
+        .iter()
+        .map(|found| found.origin.topic.as_str())
+        .collect();
     topics.sort_unstable();
     assert_eq!(topics, ["default", "t1", "t2"]);
 }
@@ -183,18 +264,35 @@ fn sitemaps_are_found_for_each_topic_whose_urls_wait() {
 fn a_hostile_robots_txt_is_bounded_and_decided() {
     // Too large, binary, in another charset, without an end of line: what can be read of it counts.
     let zeros = vec![0; 600 << 10];
-    let noise: Vec<u8> = (0..600 << 10).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let noise: Vec<u8> = (0..600 << 10)
+        .map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
     let latin: Vec<u8> = b"User-agent: *\nDisallow: /caf\xe9\nDisallow: /0\n".to_vec();
-    let endless = [b"User-agent: *\nDisallow: /0\nDisallow: /".to_vec(), vec![b'1'; 600 << 10]].concat();
+    let endless = [
+        b"User-agent: *\nDisallow: /0\nDisallow: /".to_vec(),
+        vec![b'1'; 600 << 10],
+    ]
+    .concat();
     let maps = "Sitemap: /a.xml\n".repeat(50_000).into_bytes();
     for (body, fetched) in [(zeros, 2), (noise, 2), (latin, 1), (endless, 1), (maps, 2)] {
-        let mut world = World::new(Settings { sitemaps_per_server: 100, ..settings() });
+        let mut world = World::new(Settings {
+            sitemaps_per_server: 100,
+            ..settings()
+        });
         world.tell_pages(A, 2);
-        let answer = RobotsResponse { status: 200, location: None, body };
+        let answer = RobotsResponse {
+            status: 200,
+            location: None,
+            body,
+        };
         world.finish(&mut robots_txt(|_, _| Ok(answer.clone())), HOUR);
         assert_eq!(world.count("outcome_fetched_total"), fetched);
         let key = world.core.key_of(A).to_bytes();
-        let stored = world.store.get(crate::robots::state::ROBOTS, &key).unwrap().unwrap();
+        let stored = world
+            .store
+            .get(crate::robots::state::ROBOTS, &key)
+            .unwrap()
+            .unwrap();
         assert!(stored.len() <= 500 << 10);
         assert!(world.found.iter().all(|found| found.urls.len() <= 100));
     }
@@ -203,11 +301,17 @@ fn a_hostile_robots_txt_is_bounded_and_decided() {
 #[test]
 fn a_robots_txt_that_is_refused_is_out_of_reach_however_few_failures_a_server_may_have() {
     for failure in [robots(503, ""), robots(429, ""), Err(FailureKind::Timeout)] {
-        let mut world = World::new(Settings { server_failures_max: 1, ..settings() });
+        let mut world = World::new(Settings {
+            server_failures_max: 1,
+            ..settings()
+        });
         world.tell_pages(A, 3);
         world.finish(&mut robots_txt(|_, _| failure.clone()), HOUR);
         assert_eq!(world.contacted().len(), 4);
-        assert_eq!(world.outcome("http://a.test/2"), (Outcome::Disallowed, "robots.txt unreachable"));
+        assert_eq!(
+            world.outcome("http://a.test/2"),
+            (Outcome::Disallowed, "robots.txt unreachable")
+        );
     }
 }
 
@@ -216,10 +320,17 @@ fn robots_txt_may_move_on_its_server() {
     let mut world = World::polite();
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, url| {
-        if url.ends_with("/moved") { robots(200, "User-agent: *\nDisallow: /0\n") } else { redirect("/moved") }
+        if url.ends_with("/moved") {
+            robots(200, "User-agent: *\nDisallow: /0\n")
+        } else {
+            redirect("/moved")
+        }
     });
     world.finish(&mut web, HOUR);
-    assert_eq!(world.contacted(), [format!("{A}/robots.txt"), format!("{A}/moved")]);
+    assert_eq!(
+        world.contacted(),
+        [format!("{A}/robots.txt"), format!("{A}/moved")]
+    );
     assert_eq!(world.outcome("http://a.test/0").0, Outcome::Disallowed);
 }
 
@@ -264,25 +375,33 @@ fn the_address_of_another_server_is_asked_for_and_one_without_is_out_of_reach() 
     let mut world = World::polite();
     world.tell_pages(A, 1);
     world.finish(&mut Nowhere, HOUR);
-    assert_eq!(world.outcome("http://a.test/0"), (Outcome::Disallowed, "robots.txt unreachable"));
+    assert_eq!(
+        world.outcome("http://a.test/0"),
+        (Outcome::Disallowed, "robots.txt unreachable")
+    );
 }
 
 #[test]
 fn robots_txt_on_a_server_of_another_instance_is_asked_for_there() {
     let other = elsewhere(A);
     let target = format!("{other}/robots.txt");
-    let (mine, theirs) = (partition("a.test", 4), partition(host_of(&other), 4));
+    let mine = partition("a.test", 4);
+    let theirs = partition(host_of(&other), 4);
     let mut asking = World::owning(settings(), &[mine]);
     let mut asked = World::owning(settings(), &[theirs]);
     asking.tell_pages(A, 2);
-    let mut web =
-        robots_txt(
-            |_, url| {
-                if url == target { robots(200, "User-agent: *\nDisallow: /1\n") } else { redirect(&target) }
-            },
-        );
+    let mut web = robots_txt(|_, url| {
+        if url == target {
+            robots(200, "User-agent: *\nDisallow: /1\n")
+        } else {
+            redirect(&target)
+        }
+    });
     asking.run(&mut web, Duration::from_secs(2));
-    let wanted = Errand::Wanted { url: target.clone(), server: A.into() };
+    let wanted = Errand::Wanted {
+        url: target.clone(),
+        server: A.into(),
+    };
     assert_eq!(asking.errands, [(theirs, wanted.clone())]);
     // The message is lost; it is sent again.
     asking.run(&mut web, Duration::from_secs(31));
@@ -290,8 +409,14 @@ fn robots_txt_on_a_server_of_another_instance_is_asked_for_there() {
     asked.step(Some(Input::Errand(wanted.clone())));
     asked.step(Some(Input::Errand(wanted)));
     asked.run(&mut web, Duration::from_secs(10));
-    assert_eq!(asked.contacted(), [target.as_str()], "asked twice, fetched once");
-    let [(to, found)] = &asked.errands[..] else { panic!("{:?}", asked.errands) };
+    assert_eq!(
+        asked.contacted(),
+        [target.as_str()],
+        "asked twice, fetched once"
+    );
+    let [(to, found)] = &asked.errands[..] else {
+        panic!("{:?}", asked.errands)
+    };
     assert_eq!(*to, mine);
     asking.step(Some(Input::Errand(found.clone())));
     asking.step(Some(Input::Errand(found.clone())));
@@ -308,10 +433,21 @@ fn an_errand_that_nobody_answers_is_asked_for_again_until_somebody_does() {
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| redirect(&format!("{other}/robots.txt")));
     world.run(&mut web, HOUR);
-    assert!((5..100).contains(&world.errands.len()), "{}", world.errands.len());
+    assert!(
+        (5..100).contains(&world.errands.len()),
+        "{}",
+        world.errands.len()
+    );
     assert_eq!(world.count("waiting"), 1);
-    let response = Some(RobotsResponse { status: 404, location: None, body: Vec::new() });
-    world.step(Some(Input::Errand(Errand::Found { server: A.into(), response })));
+    let response = Some(RobotsResponse {
+        status: 404,
+        location: None,
+        body: Vec::new(),
+    });
+    world.step(Some(Input::Errand(Errand::Found {
+        server: A.into(),
+        response,
+    })));
     world.finish(&mut web, HOUR);
     assert_eq!(world.outcome("http://a.test/0").0, Outcome::Fetched);
 }
@@ -324,10 +460,16 @@ fn a_server_that_cannot_be_reached_for_the_robots_txt_of_another_ends_the_errand
     let mut web = robots_txt(|_, _| redirect(&format!("{other}/robots.txt")));
     for _ in 0..settings().attempts {
         world.run(&mut web, Duration::from_secs(600));
-        world.step(Some(Input::Errand(Errand::Found { server: A.into(), response: None })));
+        world.step(Some(Input::Errand(Errand::Found {
+            server: A.into(),
+            response: None,
+        })));
     }
     world.finish(&mut web, HOUR);
-    assert_eq!(world.outcome("http://a.test/0"), (Outcome::Disallowed, "robots.txt unreachable"));
+    assert_eq!(
+        world.outcome("http://a.test/0"),
+        (Outcome::Disallowed, "robots.txt unreachable")
+    );
 }
 
 #[test]
@@ -339,9 +481,16 @@ fn robots_txt_is_fetched_again_after_a_restart_and_its_crawl_delay_holds_meanwhi
     world.crash();
     world.finish(&mut web, HOUR);
     // Nobody knows how long the process was gone (P5).
-    assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0", "1"].map(|path| format!("{A}/{path}")));
+    assert_eq!(
+        world.contacted(),
+        ["robots.txt", "robots.txt", "0", "1"].map(|path| format!("{A}/{path}"))
+    );
     // The wait goes on from where it was at the last commit.
-    let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+    let waits: Vec<_> = world
+        .contacts
+        .windows(2)
+        .map(|pair| pair[1].0.since(pair[0].0).as_secs())
+        .collect();
     assert_eq!(waits, [8, 7, 7]);
 }
 
@@ -367,7 +516,10 @@ fn a_robots_txt_whose_report_waited_while_nothing_was_heard_is_fetched_again() {
     world.held.clear();
     world.step(Some(Input::Report(report)));
     world.finish(&mut Fine, HOUR);
-    assert_eq!(world.contacted(), ["/robots.txt", "/robots.txt", "/0"].map(|path| format!("{A}{path}")));
+    assert_eq!(
+        world.contacted(),
+        ["/robots.txt", "/robots.txt", "/0"].map(|path| format!("{A}{path}"))
+    );
 }
 
 #[test]
@@ -381,7 +533,10 @@ fn a_robots_txt_whose_report_waited_for_the_next_life_is_fetched_again() {
     world.step(Some(Input::Report(report)));
     world.finish(&mut web, HOUR);
     // Nobody knows how long the report waited (P5).
-    assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}")));
+    assert_eq!(
+        world.contacted(),
+        ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}"))
+    );
 }
 
 /// P2: what the server asked for is known, though nobody knows since when.
@@ -395,16 +550,27 @@ fn the_crawl_delay_of_a_robots_txt_whose_rules_are_not_used_holds() {
     world.step(Some(Input::Report(report)));
     world.crash();
     world.finish(&mut web, HOUR);
-    let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+    let waits: Vec<_> = world
+        .contacts
+        .windows(2)
+        .map(|pair| pair[1].0.since(pair[0].0).as_secs())
+        .collect();
     assert_eq!(waits, [7, 7], "{:?}", world.contacted());
 }
 
-/// P5: a report that waited is prompt while it comes within the lease, and its robots.txt is as old as the wait.
+/// P5: a report that waited is prompt while it comes within the lease, and its robots.txt is as old
+/// as the wait.
 #[test]
 fn rules_count_from_the_answer_and_not_from_its_report() {
     let lifetime = 60;
-    let settings = Settings { robots_lifetime: Duration::from_secs(lifetime), ..settings() };
-    let mut world = World::new(Settings { visit_budget: Duration::from_secs(30), ..settings });
+    let settings = Settings {
+        robots_lifetime: Duration::from_secs(lifetime),
+        ..settings()
+    };
+    let mut world = World::new(Settings {
+        visit_budget: Duration::from_secs(30),
+        ..settings
+    });
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
     let report = report_on_its_way(&mut world, &mut web);
@@ -413,7 +579,10 @@ fn rules_count_from_the_answer_and_not_from_its_report() {
     // Rules that counted from the report would hold for twenty seconds more.
     world.pass(Duration::from_secs(lifetime / 2 + 1) - world.settings.job_lease);
     world.finish(&mut web, HOUR);
-    assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}")));
+    assert_eq!(
+        world.contacted(),
+        ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}"))
+    );
 }
 
 /// The scheduler stood still for longer than the lease, and hears the report before anything else.
@@ -426,5 +595,8 @@ fn a_robots_txt_whose_report_outlasted_the_lease_is_fetched_again() {
     world.now = world.now + world.settings.job_lease + 2 * GRACE;
     world.step(Some(Input::Report(report)));
     world.finish(&mut web, HOUR);
-    assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}")));
+    assert_eq!(
+        world.contacted(),
+        ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}"))
+    );
 }

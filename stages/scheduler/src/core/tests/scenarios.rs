@@ -1,4 +1,5 @@
-//! What happens to servers and their URLs when all goes well, and after a crash; one situation a test.
+//! What happens to servers and their URLs when all goes well, and after a crash; one situation a
+//! test.
 
 use super::web::{Fine, addresses, pages, response};
 use super::world::{World, elsewhere};
@@ -22,17 +23,27 @@ fn urls_of_a_server_are_fetched_in_order_after_its_robots_txt_with_the_delay_bet
     world.tell_pages(A, 120);
     let start = world.now;
     world.finish(&mut Fine, HOUR);
-    let expected: Vec<_> =
-        std::iter::once(format!("{A}/robots.txt")).chain((0..120).map(|page| format!("{A}/{page}"))).collect();
+    let expected: Vec<_> = std::iter::once(format!("{A}/robots.txt"))
+        .chain((0..120).map(|page| format!("{A}/{page}")))
+        .collect();
     assert_eq!(world.contacted(), expected);
-    assert!(world.outcomes.values().all(|entry| entry.outcome == Outcome::Fetched && entry.attempts == 1));
+    assert!(
+        world
+            .outcomes
+            .values()
+            .all(|entry| entry.outcome == Outcome::Fetched && entry.attempts == 1)
+    );
     // P2 lets no contact come earlier; none comes later either.
     assert_eq!(world.contacts[120].0.since(start), Duration::from_secs(120));
     assert_eq!(world.count("jobs_granted_total"), 4);
     assert_eq!(world.count("bytes_total"), 12_000);
     assert_eq!(world.count("contacts_total"), 121);
     world.run(&mut Fine, Duration::from_secs(2));
-    assert_eq!(world.count("servers"), 0, "a server without URLs leaves memory");
+    assert_eq!(
+        world.count("servers"),
+        0,
+        "a server without URLs leaves memory"
+    );
 }
 
 #[test]
@@ -49,14 +60,22 @@ fn a_server_that_left_memory_is_remembered() {
 
 #[test]
 fn servers_take_turns_in_the_order_in_which_they_became_ready() {
-    let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 2, ..settings() });
+    let mut world = World::new(Settings {
+        respect_robots: false,
+        requests_per_connection: 2,
+        ..settings()
+    });
     for server in ["http://c.test", "http://a.test", "http://b.test"] {
         world.tell_pages(server, 3);
     }
     for _ in 0..3 {
         world.ask(1);
     }
-    let order: Vec<_> = world.held.iter().map(|held| held.job.server.clone()).collect();
+    let order: Vec<_> = world
+        .held
+        .iter()
+        .map(|held| held.job.server.clone())
+        .collect();
     assert_eq!(order, ["http://c.test", "http://a.test", "http://b.test"]);
     world.ask(1);
     assert_eq!(world.held.len(), 3, "each server has its connection");
@@ -64,14 +83,21 @@ fn servers_take_turns_in_the_order_in_which_they_became_ready() {
 
 #[test]
 fn no_more_pages_are_asked_for_than_allowed() {
-    let mut world = World::new(Settings { pages_max: 30, ..settings() });
+    let mut world = World::new(Settings {
+        pages_max: 30,
+        ..settings()
+    });
     for server in ["http://a.test", "http://b.test", "http://c.test"] {
         world.tell_pages(server, 40);
     }
     let mut even = 0;
     let mut web = pages(|_, _| {
         even += 1;
-        if even % 2 == 0 { response(200) } else { response(404) }
+        if even % 2 == 0 {
+            response(200)
+        } else {
+            response(404)
+        }
     });
     world.run(&mut web, HOUR);
     assert_eq!(world.count("outcome_fetched_total"), 30);
@@ -84,12 +110,22 @@ fn repeated_batches_change_nothing() {
     let mut world = World::polite();
     let urls: Vec<_> = (0..20).map(|page| format!("{A}/{page}")).collect();
     let batch = world.batch(&urls, Some(&addresses()));
-    let half = ReadyUrls { urls: urls[..10].iter().collect(), serials: batch.serials[..10].to_vec(), ..batch.clone() };
+    let half = ReadyUrls {
+        urls: urls[..10].iter().collect(),
+        serials: batch.serials[..10].to_vec(),
+        ..batch.clone()
+    };
     for ready in [&half, &batch, &half, &batch] {
         world.step(Some(Input::Ready(ready.clone())));
         world.crash();
     }
-    assert_eq!((world.count("new_total"), world.count("serials_repeated_total")), (20, 40));
+    assert_eq!(
+        (
+            world.count("new_total"),
+            world.count("serials_repeated_total")
+        ),
+        (20, 40)
+    );
     world.finish(&mut Fine, HOUR);
     world.step(Some(Input::Ready(batch)));
     assert_eq!(world.count("new_total"), 20);
@@ -98,16 +134,46 @@ fn repeated_batches_change_nothing() {
 #[test]
 fn messages_that_make_no_sense_are_counted_and_ignored() {
     let mut world = World::owning(settings(), &[partition("a.test", 4)]);
-    let batch = world.batch(&[format!("{A}/0"), format!("{A}/1"), format!("{A}/2")], Some(&addresses()));
-    let odd = ReadyUrls { server_of: vec![0, 9], origin_of: vec![7, 0, 0], serials: vec![1], ..batch.clone() };
+    let batch = world.batch(
+        &[format!("{A}/0"), format!("{A}/1"), format!("{A}/2")],
+        Some(&addresses()),
+    );
+    let odd = ReadyUrls {
+        server_of: vec![0, 9],
+        origin_of: vec![7, 0, 0],
+        serials: vec![1],
+        ..batch.clone()
+    };
     world.step(Some(Input::Ready(odd)));
-    assert_eq!((world.count("malformed_total"), world.count("new_total")), (3, 0));
-    world.step(Some(Input::Ready(ReadyUrls { partition: 77, ..batch })));
-    world.step(Some(Input::Errand(Errand::Wanted { url: "nonsense".into(), server: "x".into() })));
-    world.step(Some(Input::Errand(Errand::Found { server: elsewhere(A), response: None })));
-    assert_eq!((world.count("malformed_total"), world.count("foreign_total")), (4, 2));
+    assert_eq!(
+        (world.count("malformed_total"), world.count("new_total")),
+        (3, 0)
+    );
+    world.step(Some(Input::Ready(ReadyUrls {
+        partition: 77,
+        ..batch
+    })));
+    world.step(Some(Input::Errand(Errand::Wanted {
+        url: "nonsense".into(),
+        server: "x".into(),
+    })));
+    world.step(Some(Input::Errand(Errand::Found {
+        server: elsewhere(A),
+        response: None,
+    })));
+    assert_eq!(
+        (world.count("malformed_total"), world.count("foreign_total")),
+        (4, 2)
+    );
     world.crash();
-    assert_eq!((world.count("malformed_urls_total"), world.count("foreign_urls_total")), (3, 3), "of URLs, for good");
+    assert_eq!(
+        (
+            world.count("malformed_urls_total"),
+            world.count("foreign_urls_total")
+        ),
+        (3, 3),
+        "of URLs, for good"
+    );
 }
 
 #[test]
@@ -116,19 +182,40 @@ fn state_of_partitions_that_are_not_owned_is_left_alone() {
     world.tell_pages(A, 3);
     let others: Vec<u16> = (0..4).filter(|&p| p != partition("a.test", 4)).collect();
     let core = Scheduler::open(settings(), 0, 9, &others, world.store.clone(), world.now).unwrap();
-    assert_eq!((0..4).filter(|&partition| core.servers.owns(partition)).collect::<Vec<_>>(), others);
+    assert_eq!(
+        (0..4)
+            .filter(|&partition| core.servers.owns(partition))
+            .collect::<Vec<_>>(),
+        others
+    );
     assert_eq!(core.wake_at(), Some(Timestamp::ZERO));
     assert!(
-        world.store.contains(crate::servers::server::SERVERS, &world.core.key_of(server_of(A)).to_bytes()).unwrap()
+        world
+            .store
+            .contains(
+                crate::servers::server::SERVERS,
+                &world.core.key_of(server_of(A)).to_bytes()
+            )
+            .unwrap()
     );
 }
 
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     assert!(World::polite().core.counts_by_topic().is_empty());
-    let core = World::new(Settings { topics: topics(&[(0, 1000)]), ..settings() }).core;
+    let core = World::new(Settings {
+        topics: topics(&[(0, 1000)]),
+        ..settings()
+    })
+    .core;
     let by_topic = core.counts_by_topic();
-    let of_one = by_topic.iter().filter(|of| of.topic == "t1").map(|of| (of.count, of.value));
+    let of_one = by_topic
+        .iter()
+        .filter(|of| of.topic == "t1")
+        .map(|of| (of.count, of.value));
     let counts: Vec<_> = core.counts().into_iter().chain(of_one).collect();
-    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &counts, &core.histograms()), [""; 0]);
+    assert_eq!(
+        rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &counts, &core.histograms()),
+        [""; 0]
+    );
 }

@@ -1,4 +1,5 @@
-//! Partitions that were split: what comes late, what was granted before, and what each half begins with.
+//! Partitions that were split: what comes late, what was granted before, and what each half begins
+//! with.
 
 use super::web::{Fine, addresses};
 use super::world::World;
@@ -24,23 +25,34 @@ pub(super) const HALVES: [u16; 2] = [4, 5];
 
 /// Servers of the partition that is split, by the half that will have them.
 fn servers(half: usize) -> impl Iterator<Item = String> {
-    let of_home = (0..).map(|n| format!("s{n}.test")).filter(|host| partition(host, 4) == HOME);
-    of_home.filter(move |host| partition(host, 8) == HOME * 2 + half as u16).map(|host| format!("http://{host}"))
+    let of_home = (0..)
+        .map(|n| format!("s{n}.test"))
+        .filter(|host| partition(host, 4) == HOME);
+    of_home
+        .filter(move |host| partition(host, 8) == HOME * 2 + half as u16)
+        .map(|host| format!("http://{host}"))
 }
 
 /// Ten pages of two servers of each half.
 fn pages() -> Vec<String> {
     let servers: Vec<String> = servers(0).take(2).chain(servers(1).take(2)).collect();
-    servers.iter().flat_map(|server| (0..10).map(move |page| format!("{server}/{page}"))).collect()
+    servers
+        .iter()
+        .flat_map(|server| (0..10).map(move |page| format!("{server}/{page}")))
+        .collect()
 }
 
 impl World {
-    /// The rows of a partition are halved, and the next life begins with the halves, or with one of them.
+    /// The rows of a partition are halved, and the next life begins with the halves, or with one of
+    /// them.
     pub(super) fn split(&mut self, halves: &[u16]) {
         let mut owners = Owners::new(4, 1);
         owners.split(HOME).unwrap();
         let mut changes = Changes::default();
-        assert_eq!(halve(self.store.as_ref(), &owners.splits()[0], &mut changes).unwrap(), 0);
+        assert_eq!(
+            halve(self.store.as_ref(), &owners.splits()[0], &mut changes).unwrap(),
+            0
+        );
         self.store.commit(&changes).unwrap();
         self.settings.directory = owners.directory();
         self.owned.extend(halves);
@@ -50,19 +62,36 @@ impl World {
     /// New = ended + waiting + in flight, in each partition by itself.
     fn assert_each_conserves(&mut self) {
         for partition in self.owned.clone() {
-            let of =
-                |server: &&Server| self.settings.directory.partition_of(host_hash(host_of(&server.name))) == partition;
+            let of = |server: &&Server| {
+                self.settings
+                    .directory
+                    .partition_of(host_hash(host_of(&server.name)))
+                    == partition
+            };
             let loads = self.core.servers.all().filter(of).map(Server::load);
             let not_ended: u64 = loads.map(|load| load.waiting + load.in_flight).sum();
-            let counts = self.core.servers.partition(partition).unwrap().counts.clone();
-            assert_eq!(counts.new, counts.ended() + not_ended, "P3 in partition {partition}");
+            let counts = self
+                .core
+                .servers
+                .partition(partition)
+                .unwrap()
+                .counts
+                .clone();
+            assert_eq!(
+                counts.new,
+                counts.ended() + not_ended,
+                "P3 in partition {partition}"
+            );
         }
     }
 }
 
 /// A world in which each partition has URLs of two topics.
 fn two_topics() -> World {
-    let mut world = World::new(Settings { topics: topics(&[(0, 1000)]), ..settings() });
+    let mut world = World::new(Settings {
+        topics: topics(&[(0, 1000)]),
+        ..settings()
+    });
     world.topics = ["default", "t1"].map(str::to_owned).into();
     world
 }
@@ -75,7 +104,8 @@ fn dedups(last_serial: u64) -> Owners {
     owners
 }
 
-/// Goal: nothing is lost or taken on twice when a partition splits while its URLs wait, are in flight, and on their way.
+/// Goal: nothing is lost or taken on twice when a partition splits while its URLs wait, are in
+/// flight, and on their way.
 #[test]
 fn what_comes_late_for_a_partition_that_was_split_is_its_halves_and_counts_once() {
     let mut world = two_topics();
@@ -83,24 +113,47 @@ fn what_comes_late_for_a_partition_that_was_split_is_its_halves_and_counts_once(
     let late = world.batch(&pages[..20], Some(&addresses()));
     let early = world.batch(&pages[20..], Some(&addresses()));
     world.step(Some(Input::Ready(early.clone())));
-    let few: Vec<String> = servers(0).skip(2).take(1).map(|server| format!("{server}/ended")).collect();
+    let few: Vec<String> = servers(0)
+        .skip(2)
+        .take(1)
+        .map(|server| format!("{server}/ended"))
+        .collect();
     world.tell(&few, &addresses());
     world.run(&mut Fine, Duration::from_secs(5));
     let not_ended = world.count("waiting") + world.count("in_flight");
-    assert!(!world.outcomes.is_empty() && not_ended > 0, "some have ended, some have not");
+    assert!(
+        !world.outcomes.is_empty() && not_ended > 0,
+        "some have ended, some have not"
+    );
     let ended = world.outcomes.len() as u64;
     world.split(&HALVES);
     world.assert_each_conserves();
-    assert_eq!(world.core.servers.partition(HOME).unwrap().counts.new, ended, "the partition keeps what has ended");
+    assert_eq!(
+        world.core.servers.partition(HOME).unwrap().counts.new,
+        ended,
+        "the partition keeps what has ended"
+    );
 
     assert!(!world.core.has_all(HOME), "dedup has not split it yet");
     world.core.owners(StageName::Dedup, &dedups(41));
     assert!(!world.core.has_all(HOME) && !world.core.has_all(HALVES[0]));
     world.step(Some(Input::Ready(early)));
-    assert_eq!((world.count("serials_repeated_total"), world.count("new_total")), (20, 21));
+    assert_eq!(
+        (
+            world.count("serials_repeated_total"),
+            world.count("new_total")
+        ),
+        (20, 21)
+    );
     for repeated in [20, 40] {
         world.step(Some(Input::Ready(late.clone())));
-        assert_eq!((world.count("serials_repeated_total"), world.count("new_total")), (repeated, 41));
+        assert_eq!(
+            (
+                world.count("serials_repeated_total"),
+                world.count("new_total")
+            ),
+            (repeated, 41)
+        );
         world.assert_each_conserves();
     }
     assert!(world.core.has_all(HOME));
@@ -109,7 +162,14 @@ fn what_comes_late_for_a_partition_that_was_split_is_its_halves_and_counts_once(
     assert!(world.core.has_all(HOME), "that is stored");
     world.assert_each_conserves();
     world.finish(&mut Fine, HOUR);
-    assert_eq!((world.outcomes.len(), world.count("malformed_total"), world.count("foreign_total")), (41, 0, 0));
+    assert_eq!(
+        (
+            world.outcomes.len(),
+            world.count("malformed_total"),
+            world.count("foreign_total")
+        ),
+        (41, 0, 0)
+    );
 }
 
 #[test]
@@ -123,7 +183,13 @@ fn serials_of_a_half_are_its_own() {
     (of_half.partition, of_half.serials) = (HALVES[0], batch.serials.clone());
     world.step(Some(Input::Ready(batch)));
     world.step(Some(Input::Ready(of_half)));
-    assert_eq!((world.count("new_total"), world.count("serials_repeated_total")), (2, 0));
+    assert_eq!(
+        (
+            world.count("new_total"),
+            world.count("serials_repeated_total")
+        ),
+        (2, 0)
+    );
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.outcomes.len(), 2);
 }
@@ -139,7 +205,14 @@ fn a_job_that_was_granted_before_a_split_is_reported_after_it() {
     world.split(&HALVES);
     world.assert_each_conserves();
     world.finish(&mut Fine, HOUR);
-    assert_eq!((world.outcomes.len(), world.count("foreign_total"), world.count("malformed_total")), (10, 0, 0));
+    assert_eq!(
+        (
+            world.outcomes.len(),
+            world.count("foreign_total"),
+            world.count("malformed_total")
+        ),
+        (10, 0, 0)
+    );
 }
 
 #[test]
@@ -147,7 +220,11 @@ fn what_comes_for_a_half_that_has_moved_on_is_passed_on() {
     let mut world = World::owning(settings(), &[HOME]);
     world.split(&HALVES[..1]);
     let there = servers(1).next().unwrap();
-    let job = JobId { scheduler: 3, epoch: 1, number: 7 };
+    let job = JobId {
+        scheduler: 3,
+        epoch: 1,
+        number: 7,
+    };
     let report = Report {
         job,
         fetcher: "fetcher-0".into(),
@@ -166,19 +243,42 @@ fn what_comes_for_a_half_that_has_moved_on_is_passed_on() {
     let out = world.step_only(Some(Input::Report(report.clone())));
     assert_eq!(out.publishes[0].token, Token::Partition(HALVES[1]));
     let passed_on: Report = decode(&out.publishes[0].payload).unwrap();
-    assert_eq!(passed_on, Report { partition: HALVES[1], ..report });
-    let errand = Errand::Wanted { url: format!("{there}/robots.txt"), server: "http://a.test".into() };
+    assert_eq!(
+        passed_on,
+        Report {
+            partition: HALVES[1],
+            ..report
+        }
+    );
+    let errand = Errand::Wanted {
+        url: format!("{there}/robots.txt"),
+        server: "http://a.test".into(),
+    };
     let out = world.step_only(Some(Input::Errand(errand.clone())));
-    assert_eq!((out.sends[0].edge, &out.sends[0].token), (Edge::Errands, &Token::Partition(HALVES[1])));
+    assert_eq!(
+        (out.sends[0].edge, &out.sends[0].token),
+        (Edge::Errands, &Token::Partition(HALVES[1]))
+    );
     assert_eq!(decode::<Errand>(&out.sends[0].payload).unwrap(), errand);
     // An address that was asked for before: whoever has the half asks again.
     let found = world.batch(&[format!("{there}/1")], Some(&addresses()));
-    world.step(Some(Input::Ready(ReadyUrls { partition: HOME, servers: found.servers, ..ReadyUrls::default() })));
-    assert_eq!((world.count("foreign_total"), world.count("malformed_total"), world.count("servers")), (0, 0, 0));
+    world.step(Some(Input::Ready(ReadyUrls {
+        partition: HOME,
+        servers: found.servers,
+        ..ReadyUrls::default()
+    })));
+    assert_eq!(
+        (
+            world.count("foreign_total"),
+            world.count("malformed_total"),
+            world.count("servers")
+        ),
+        (0, 0, 0)
+    );
 }
 
-/// Goal: an order to drop is carried out once at what a partition had, also when its halves have it; what is found later is
-/// fetched.
+/// Goal: an order to drop is carried out once at what a partition had, also when its halves have
+/// it; what is found later is fetched.
 #[test]
 fn what_was_dropped_before_a_split_is_not_looked_for_again_and_what_was_not_is() {
     let mut world = two_topics();
@@ -191,8 +291,14 @@ fn what_was_dropped_before_a_split_is_not_looked_for_again_and_what_was_not_is()
         and_later: false,
         author: Author::default(),
     };
-    let heed = |world: &mut World, drops: Vec<DropOrder>| world.core.orders(&Orders { drops, ..Orders::default() });
-    let (one, two) = (servers(0).next().unwrap(), servers(1).next().unwrap());
+    let heed = |world: &mut World, drops: Vec<DropOrder>| {
+        world.core.orders(&Orders {
+            drops,
+            ..Orders::default()
+        })
+    };
+    let one = servers(0).next().unwrap();
+    let two = servers(1).next().unwrap();
     heed(&mut world, vec![order(1, &one)]);
     world.step_on();
     assert_eq!(world.dropped().len(), 10);
@@ -203,8 +309,15 @@ fn what_was_dropped_before_a_split_is_not_looked_for_again_and_what_was_not_is()
     world.step(Some(Input::Ready(later)));
     world.step_on();
     let progress = [1, 2].map(|id| world.core.drop_progress(id).unwrap());
-    assert_eq!(progress.map(|of| (of.dropped, of.is_done)), [(10, true), (10, true)]);
+    assert_eq!(
+        progress.map(|of| (of.dropped, of.is_done)),
+        [(10, true), (10, true)]
+    );
     world.assert_each_conserves();
     world.finish(&mut Fine, HOUR);
-    assert_eq!((world.dropped().len(), world.outcomes.len()), (20, 41), "P3");
+    assert_eq!(
+        (world.dropped().len(), world.outcomes.len()),
+        (20, 41),
+        "P3"
+    );
 }

@@ -12,7 +12,8 @@ use rhumb_stage::{Core as _, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_url::{host_hash, partition};
 use rhumb_wire::message::{
-    Ask, Edge, Origin, ReadyUrls, Report, RequestResult, ServerResolution, ToFetcher, decode, encode,
+    Ask, Edge, Origin, ReadyUrls, Report, RequestResult, ServerResolution, ToFetcher, decode,
+    encode,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,7 +51,16 @@ impl Bench {
         let start = Instant::now();
         let input = Scheduler::decode(edge, payload).unwrap();
         let mut out = Output::default();
-        self.core.step(self.now, Event::Message { ticket: Ticket(self.steps), input }, &mut out).unwrap();
+        self.core
+            .step(
+                self.now,
+                Event::Message {
+                    ticket: Ticket(self.steps),
+                    input,
+                },
+                &mut out,
+            )
+            .unwrap();
         let stepped = Instant::now();
         self.store.commit(&out.changes).unwrap();
         self.commit_time += stepped.elapsed();
@@ -66,19 +76,32 @@ impl Bench {
     /// Batches of up to 100 URLs of ten servers, as they come from a crawl.
     fn tell(&mut self) {
         let mut serials = [0u64; PARTITIONS as usize];
-        let mut hosts: Vec<_> = (0..SERVERS).map(|number| format!("host-{number}.example.test")).collect();
+        let mut hosts: Vec<_> = (0..SERVERS)
+            .map(|number| format!("host-{number}.example.test"))
+            .collect();
         hosts.sort_by_key(|host| host_hash(host));
         for round in 0..PAGES / 10 {
-            let of_partitions = hosts.chunk_by(|a, b| partition(a, PARTITIONS) == partition(b, PARTITIONS));
+            let of_partitions =
+                hosts.chunk_by(|a, b| partition(a, PARTITIONS) == partition(b, PARTITIONS));
             for group in of_partitions.flat_map(|hosts| hosts.chunks(10)) {
                 let partition = partition(&group[0], PARTITIONS);
-                let topics = (0..self.topics).map(|number| Origin { topic: format!("t{}", number + 1), ..origin() });
-                let mut ready = ReadyUrls { partition, origins: topics.collect(), ..ReadyUrls::default() };
+                let topics = (0..self.topics).map(|number| Origin {
+                    topic: format!("t{}", number + 1),
+                    ..origin()
+                });
+                let mut ready = ReadyUrls {
+                    partition,
+                    origins: topics.collect(),
+                    ..ReadyUrls::default()
+                };
                 for (server, host) in (0u32..).zip(group) {
                     let name = format!("http://{host}");
                     for page in 0..10 {
                         serials[usize::from(partition)] += 1;
-                        ready.urls.push(&format!("{name}/section/{round}/page-{page}.html?id={}", round * 10 + page));
+                        ready.urls.push(&format!(
+                            "{name}/section/{round}/page-{page}.html?id={}",
+                            round * 10 + page
+                        ));
                         let topic = match self.by {
                             By::Server => host_hash(host) as usize,
                             By::Page => round * 10 + page,
@@ -87,7 +110,10 @@ impl Bench {
                         ready.server_of.push(server);
                         ready.serials.push(serials[usize::from(partition)]);
                     }
-                    ready.servers.push(ServerResolution { server: name, resolution: Some(addresses()) });
+                    ready.servers.push(ServerResolution {
+                        server: name,
+                        resolution: Some(addresses()),
+                    });
                 }
                 self.step(Edge::UrlsReady, &encode(&ready));
             }
@@ -98,7 +124,13 @@ impl Bench {
     fn fetch(&mut self) {
         let mut received = 0;
         for number in 1.. {
-            let ask = Ask { fetcher: "f".into(), ask: number, free: 64, received, life: 1 };
+            let ask = Ask {
+                fetcher: "f".into(),
+                ask: number,
+                free: 64,
+                received,
+                life: 1,
+            };
             self.step(Edge::FetchAsks, &encode(&ask));
             if self.jobs.is_empty() {
                 break;
@@ -108,7 +140,10 @@ impl Bench {
                 let results: Vec<_> = job
                     .requests
                     .iter()
-                    .map(|request| RequestResult { slot: request.slot, end: response(200) })
+                    .map(|request| RequestResult {
+                        slot: request.slot,
+                        end: response(200),
+                    })
                     .collect();
                 let report = Report {
                     job: job.id,
@@ -137,31 +172,54 @@ fn measure(name: &str, store: Arc<dyn Store>, topics: usize, by: By) {
         download_pause: DownloadPause::default(),
         respect_robots: false,
         directory: Directory::new(PARTITIONS),
-        topics: crate::ranking::topics::tests::topics(&vec![(0, 1000); if topics == 1 { 0 } else { topics }]),
+        topics: crate::ranking::topics::tests::topics(&vec![
+            (0, 1000);
+            if topics == 1 { 0 } else { topics }
+        ]),
         ..settings()
     };
     let partitions: Vec<u16> = (0..PARTITIONS).collect();
     let now = Timestamp::from_micros(1);
     let core = Scheduler::open(settings, 0, 1, &partitions, Arc::clone(&store), now).unwrap();
     let none = Duration::ZERO;
-    let mut bench =
-        Bench { core, store, now, topics, by, core_time: none, commit_time: none, steps: 0, jobs: Vec::new() };
+    let mut bench = Bench {
+        core,
+        store,
+        now,
+        topics,
+        by,
+        core_time: none,
+        commit_time: none,
+        steps: 0,
+        jobs: Vec::new(),
+    };
     bench.tell();
-    let (arrival_core, arrival_commit) = (bench.core_time, bench.commit_time);
+    let arrival_core = bench.core_time;
+    let arrival_commit = bench.commit_time;
     bench.fetch();
     let urls = (SERVERS * PAGES) as u64;
-    let fetched = bench.core.counts().into_iter().find(|(name, _)| *name == "outcome_fetched_total").unwrap().1;
+    let fetched = bench
+        .core
+        .counts()
+        .into_iter()
+        .find(|(name, _)| *name == "outcome_fetched_total")
+        .unwrap()
+        .1;
     assert_eq!(fetched, urls);
     let per_url = |time: Duration| time.as_nanos() as f64 / urls as f64 / 1000.0;
     println!(
-        "{name}: {urls} URLs, {} steps; µs a URL: core {:.2} (arrival {:.2}), commit {:.2} (arrival {:.2})",
+        "{name}: {urls} URLs, {} steps; µs a URL: core {:.2} (arrival {:.2}), commit {:.2} \
+         (arrival {:.2})",
         bench.steps,
         per_url(bench.core_time),
         per_url(arrival_core),
         per_url(bench.commit_time),
         per_url(arrival_commit),
     );
-    println!("a server in memory: {} bytes", size_of::<crate::servers::server::Server>());
+    println!(
+        "a server in memory: {} bytes",
+        size_of::<crate::servers::server::Server>()
+    );
 }
 
 #[test]
@@ -169,9 +227,24 @@ fn measure(name: &str, store: Arc<dyn Store>, topics: usize, by: By) {
 fn what_a_url_costs() {
     for _ in 0..3 {
         measure("one topic", Arc::new(MemoryStore::default()), 1, By::Server);
-        measure("100 topics, one at a server", Arc::new(MemoryStore::default()), 100, By::Server);
-        measure("8 topics at each server", Arc::new(MemoryStore::default()), 8, By::Page);
-        measure("100 topics at each server", Arc::new(MemoryStore::default()), 100, By::Page);
+        measure(
+            "100 topics, one at a server",
+            Arc::new(MemoryStore::default()),
+            100,
+            By::Server,
+        );
+        measure(
+            "8 topics at each server",
+            Arc::new(MemoryStore::default()),
+            8,
+            By::Page,
+        );
+        measure(
+            "100 topics at each server",
+            Arc::new(MemoryStore::default()),
+            100,
+            By::Page,
+        );
     }
 }
 
@@ -186,7 +259,9 @@ fn measure_rules(robots_cache_bytes: usize) {
     };
     let mut world = World::new(settings);
     world.tell_pages("http://a.test", 1000);
-    let rules: String = (0..12_000).map(|n| format!("Disallow: /some/where/{n}/nobody-goes\n")).collect();
+    let rules: String = (0..12_000)
+        .map(|n| format!("Disallow: /some/where/{n}/nobody-goes\n"))
+        .collect();
     let text = format!("User-agent: *\n{rules}");
     let mut web = robots_txt(|_, _| robots(200, &text));
     let start = Instant::now();

@@ -18,22 +18,40 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn with_budgets(pages_max: &[u64]) -> Settings {
     let slice = Duration::from_secs(1);
     let rules = (1..).zip(pages_max).map(|(number, &pages_max)| {
-        let (name, limits) = (Some(format!("t{number}")), TopicLimits { pages_max, ..TopicLimits::default() });
-        TurnRules { name, priority: 0, slice, pages_min: 0, limits }
+        let name = Some(format!("t{number}"));
+        let limits = TopicLimits {
+            pages_max,
+            ..TopicLimits::default()
+        };
+        TurnRules {
+            name,
+            priority: 0,
+            slice,
+            pages_min: 0,
+            limits,
+        }
     });
-    Settings { respect_robots: false, topics: Topics::new(rules, slice), ..settings() }
+    Settings {
+        respect_robots: false,
+        topics: Topics::new(rules, slice),
+        ..settings()
+    }
 }
 
 fn tell(world: &mut World, topic: &str, server: &str, pages: usize) {
     world.topics = vec![topic.to_owned()];
-    let urls: Vec<_> = (0..pages).map(|page| format!("{server}/{topic}/{page}")).collect();
+    let urls: Vec<_> = (0..pages)
+        .map(|page| format!("{server}/{topic}/{page}"))
+        .collect();
     world.tell(&urls, &addresses());
 }
 
 /// Pages of a topic that were fetched.
 fn fetched(worlds: &[World], topic: &str) -> usize {
     let ended = worlds.iter().flat_map(|world| world.outcomes.values());
-    ended.filter(|entry| entry.outcome == Outcome::Fetched && entry.origin.topic == topic).count()
+    ended
+        .filter(|entry| entry.outcome == Outcome::Fetched && entry.origin.topic == topic)
+        .count()
 }
 
 #[test]
@@ -46,8 +64,17 @@ fn what_is_beyond_a_topic_s_budget_waits_for_a_larger_one_and_others_go_on() {
     world.run(&mut Fine, HOUR);
     let of = |world: &World| ["t1", "t2"].map(|topic| fetched(std::slice::from_ref(world), topic));
     assert_eq!(of(&world), [10, 30]);
-    assert_eq!((world.count("waiting"), world.count("waiting_over_budget")), (30, 30));
-    assert_eq!((world.count("servers_ready"), world.count("servers_waiting_budget")), (0, 2));
+    assert_eq!(
+        (world.count("waiting"), world.count("waiting_over_budget")),
+        (30, 30)
+    );
+    assert_eq!(
+        (
+            world.count("servers_ready"),
+            world.count("servers_waiting_budget")
+        ),
+        (0, 2)
+    );
     let why = world.core.why_idle(world.now, "http://b.test").unwrap();
     assert_eq!(why, Idle::OverBudget("pages of their topics"));
     // A URL of the other topic that comes there is fetched; a crash changes nothing.
@@ -55,11 +82,17 @@ fn what_is_beyond_a_topic_s_budget_waits_for_a_larger_one_and_others_go_on() {
     assert_eq!(world.count("waiting_over_budget"), 30);
     tell(&mut world, "t2", "http://a.test", 1);
     world.run(&mut Fine, HOUR);
-    assert_eq!((of(&world), world.count("waiting_over_budget")), ([10, 31], 30));
+    assert_eq!(
+        (of(&world), world.count("waiting_over_budget")),
+        ([10, 31], 30)
+    );
     world.settings.topics = with_budgets(&[25, 0]).topics;
     world.crash();
     world.run(&mut Fine, HOUR);
-    assert_eq!((of(&world), world.count("waiting_over_budget")), ([25, 31], 15));
+    assert_eq!(
+        (of(&world), world.count("waiting_over_budget")),
+        ([25, 31], 15)
+    );
     world.settings.topics = with_budgets(&[0, 0]).topics;
     world.crash();
     world.finish(&mut Fine, HOUR);
@@ -85,19 +118,34 @@ fn a_topic_whose_budget_is_used_up_takes_no_place_from_the_ninth_at_a_server() {
         tell(&mut world, &format!("t{topic}"), "http://a.test", 3);
     }
     world.run(&mut Fine, HOUR);
-    assert_eq!((world.count("outcome_fetched_total"), world.count("waiting_over_budget")), (9, 18));
+    assert_eq!(
+        (
+            world.count("outcome_fetched_total"),
+            world.count("waiting_over_budget")
+        ),
+        (9, 18)
+    );
     let mut budgets = [1; 9];
     budgets[8] = 2;
     world.settings.topics = with_budgets(&budgets).topics;
     world.crash();
     world.run(&mut Fine, HOUR);
-    assert_eq!((world.count("outcome_fetched_total"), world.count("waiting_over_budget")), (10, 17));
+    assert_eq!(
+        (
+            world.count("outcome_fetched_total"),
+            world.count("waiting_over_budget")
+        ),
+        (10, 17)
+    );
 }
 
 /// The n-th server of a scheduler.
 fn server(scheduler: u16, number: usize) -> String {
     let hosts = (0..).map(|n| format!("h{n}.test"));
-    let host = hosts.filter(|host| partition(host, 4) % 2 == scheduler).nth(number).expect("there are enough");
+    let host = hosts
+        .filter(|host| partition(host, 4) % 2 == scheduler)
+        .nth(number)
+        .expect("there are enough");
     format!("http://{host}")
 }
 
@@ -110,7 +158,10 @@ fn tokens_of_a_topic_go_from_a_scheduler_that_does_not_need_them_to_one_that_doe
     tell(&mut two.worlds[0], "t1", &server(0, 0), 200);
     two.run(&mut Fine, 300);
     assert_eq!(fetched(&two.worlds, "t1"), 90, "{:?}", two.ledgers);
-    assert_eq!((two.count("waiting"), two.count("waiting_over_budget")), (112, 112));
+    assert_eq!(
+        (two.count("waiting"), two.count("waiting_over_budget")),
+        (112, 112)
+    );
 }
 
 #[test]
@@ -122,7 +173,9 @@ fn a_budget_that_comes_later_counts_what_all_schedulers_have_fetched() {
         two.run(&mut Fine, 100);
         assert_eq!(fetched(&two.worlds, "t1"), 70);
         for budget in [first, second] {
-            two.worlds.iter_mut().for_each(|world| world.settings.topics = with_budgets(&[budget]).topics);
+            two.worlds
+                .iter_mut()
+                .for_each(|world| world.settings.topics = with_budgets(&[budget]).topics);
             two.worlds[0].crash();
             two.run(&mut Fine, 3);
             two.worlds[1].crash();
@@ -131,15 +184,21 @@ fn a_budget_that_comes_later_counts_what_all_schedulers_have_fetched() {
         // Only one of them has more.
         tell(&mut two.worlds[0], "t1", &server(0, 1), 1000);
         two.run(&mut Fine, 200);
-        assert_eq!(fetched(&two.worlds, "t1"), second.max(70) as usize, "{:?}", two.ledgers);
+        assert_eq!(
+            fetched(&two.worlds, "t1"),
+            second.max(70) as usize,
+            "{:?}",
+            two.ledgers
+        );
         assert_eq!(two.count("waiting"), two.count("waiting_over_budget"));
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
-    /// Goal: of each topic as many pages are fetched as its budget has, or as there are, never more; and all that is left is
-    /// over a budget. Method: two schedulers with URLs of three topics in any order, which crash now and then.
+    /// Goal: of each topic as many pages are fetched as its budget has, or as there are, never
+    /// more; and all that is left is over a budget. Method: two schedulers with URLs of three
+    /// topics in any order, which crash now and then.
     #[test]
     fn budgets_of_topics_are_used_up_exactly(
         loads in prop::collection::vec((0u16..2, 0usize..3, 1usize..4, 1usize..8, prop::option::weighted(0.2, 0usize..2)), 1..14),
@@ -160,7 +219,8 @@ proptest! {
         two.run(&mut Fine, 90);
         let of = ["t1", "t2", "t3"].map(|topic| fetched(&two.worlds, topic));
         let most = [told[0].min(budgets[0] as usize), told[1].min(budgets[1] as usize), told[2]];
-        let (all, pages_max) = (of.iter().sum::<usize>(), pages_max.map_or(usize::MAX, |pages| pages as usize));
+        let all = of.iter().sum::<usize>();
+        let pages_max = pages_max.map_or(usize::MAX, |pages| pages as usize);
         prop_assert!(of.iter().zip(&most).all(|(of, most)| of <= most) && all <= pages_max, "{of:?} of {most:?}");
         prop_assert_eq!(all, most.iter().sum::<usize>().min(pages_max), "{:?} of {:?}: {:?}", of, most, two.ledgers);
         prop_assert_eq!(two.count("in_flight"), 0);

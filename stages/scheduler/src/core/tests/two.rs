@@ -41,10 +41,16 @@ impl Ledgers {
 impl Two {
     pub(crate) fn new(settings: Settings) -> Self {
         let schedulers = |instance| Schedulers::of(&Owners::new(4, 2), instance);
-        let settings =
-            |instance| Settings { schedulers: schedulers(instance), respect_robots: false, ..settings.clone() };
+        let settings = |instance| Settings {
+            schedulers: schedulers(instance),
+            respect_robots: false,
+            ..settings.clone()
+        };
         Two {
-            worlds: [World::of(settings(0), 0, &[0, 2]), World::of(settings(1), 1, &[1, 3])],
+            worlds: [
+                World::of(settings(0), 0, &[0, 2]),
+                World::of(settings(1), 1, &[1, 3]),
+            ],
             ledgers: Ledgers::default(),
         }
     }
@@ -52,7 +58,11 @@ impl Two {
     /// Passes on the answers of the ledgers and the errands, until there are no more.
     pub(crate) fn exchange(&mut self) {
         for round in 0.. {
-            assert!(round < 200, "they ask each other without a pause: {:?}", self.ledgers);
+            assert!(
+                round < 200,
+                "they ask each other without a pause: {:?}",
+                self.ledgers
+            );
             let mut rests = true;
             for me in [0, 1] {
                 for need in std::mem::take(&mut self.worlds[me].needs) {

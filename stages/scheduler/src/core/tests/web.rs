@@ -1,14 +1,24 @@
 //! The web that tests crawl: what its servers and name servers answer.
 
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{FailureKind, Origin, Quality, RequestEnd, Resolution, RobotsResponse, Validators};
+use rhumb_wire::message::{
+    FailureKind, Origin, Quality, RequestEnd, Resolution, RobotsResponse, Validators,
+};
 
 pub(crate) fn origin() -> Origin {
-    Origin { page: "http://seed.test/".into(), topic: "default".into(), depth: 1, ..Origin::default() }
+    Origin {
+        page: "http://seed.test/".into(),
+        topic: "default".into(),
+        depth: 1,
+        ..Origin::default()
+    }
 }
 
 pub(crate) fn addresses() -> Resolution {
-    Resolution::Addresses { addresses: vec!["192.0.2.1".parse().unwrap()], ttl_s: 86_400 }
+    Resolution::Addresses {
+        addresses: vec!["192.0.2.1".parse().unwrap()],
+        ttl_s: 86_400,
+    }
 }
 
 pub(crate) fn response(status: u16) -> RequestEnd {
@@ -26,11 +36,19 @@ pub(crate) fn response(status: u16) -> RequestEnd {
 }
 
 pub(crate) fn robots(status: u16, body: &str) -> Result<RobotsResponse, FailureKind> {
-    Ok(RobotsResponse { status, location: None, body: body.as_bytes().to_vec() })
+    Ok(RobotsResponse {
+        status,
+        location: None,
+        body: body.as_bytes().to_vec(),
+    })
 }
 
 pub(crate) fn redirect(location: &str) -> Result<RobotsResponse, FailureKind> {
-    Ok(RobotsResponse { status: 301, location: Some(location.to_owned()), body: Vec::new() })
+    Ok(RobotsResponse {
+        status: 301,
+        location: Some(location.to_owned()),
+        body: Vec::new(),
+    })
 }
 
 /// What the web answers; the default is a web where all is well.
@@ -75,12 +93,20 @@ where
 
 /// A web with these pages, without robots.txt.
 pub(crate) fn pages(page: impl FnMut(Timestamp, &str) -> RequestEnd) -> impl Web {
-    With { page, robots: |_, _: &str| robots(404, "") }
+    With {
+        page,
+        robots: |_, _: &str| robots(404, ""),
+    }
 }
 
 /// A web with this robots.txt, where all pages are fine.
-pub(crate) fn robots_txt(robots: impl FnMut(Timestamp, &str) -> Result<RobotsResponse, FailureKind>) -> impl Web {
-    With { page: |_, _: &str| response(200), robots }
+pub(crate) fn robots_txt(
+    robots: impl FnMut(Timestamp, &str) -> Result<RobotsResponse, FailureKind>,
+) -> impl Web {
+    With {
+        page: |_, _: &str| response(200),
+        robots,
+    }
 }
 
 /// A quality that is drawn for a URL, always the same.

@@ -1,5 +1,5 @@
-//! A world around the core: it steps the core and commits, gives it URLs, and lets it crash. `fetching` is its fetcher,
-//! `checks` looks at every step.
+//! A world around the core: it steps the core and commits, gives it URLs, and lets it crash.
+//! `fetching` is its fetcher, `checks` looks at every step.
 
 use super::fetching::Held;
 use super::two::Ledgers;
@@ -14,8 +14,8 @@ use rhumb_url::time::Timestamp;
 use rhumb_url::{fingerprint, host_hash, host_of, partition, server_of};
 use rhumb_wire::lane_of;
 use rhumb_wire::message::{
-    Ask, AskReply, DnsRefresh, Edge, Errand, FoundUrls, Origin, Outcome, OutcomeEntry, Outcomes, ReadyUrls, Resolution,
-    ServerResolution, ToFetcher, decode,
+    Ask, AskReply, DnsRefresh, Edge, Errand, FoundUrls, Origin, Outcome, OutcomeEntry, Outcomes,
+    ReadyUrls, Resolution, ServerResolution, ToFetcher, decode,
 };
 use rhumb_wire::topology::Token;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,10 @@ const LIFE: u64 = 7;
 /// A server in another partition than that of `server`.
 pub(crate) fn elsewhere(server: &str) -> String {
     let home = partition(host_of(server), 4);
-    (0..).map(|n| format!("http://e{n}.test")).find(|other| partition(host_of(other), 4) != home).unwrap()
+    (0..)
+        .map(|n| format!("http://e{n}.test"))
+        .find(|other| partition(host_of(other), 4) != home)
+        .unwrap()
 }
 
 pub(crate) struct World {
@@ -80,7 +83,8 @@ impl World {
     pub(crate) fn of(settings: Settings, instance: u16, owned: &[u16]) -> Self {
         let store = Arc::new(MemoryStore::default());
         let now = Timestamp::from_micros(1_000_000);
-        let core = Scheduler::open(settings.clone(), instance, 1, owned, store.clone(), now).unwrap();
+        let core =
+            Scheduler::open(settings.clone(), instance, 1, owned, store.clone(), now).unwrap();
         World {
             settings,
             instance,
@@ -134,14 +138,18 @@ impl World {
     /// The ledger answers.
     pub(crate) fn answer(&mut self, settled: LedgerAnswer) {
         let mut out = Output::default();
-        self.core.step(self.now, Event::Answer(settled), &mut out).unwrap();
+        self.core
+            .step(self.now, Event::Answer(settled), &mut out)
+            .unwrap();
         self.commit(out);
     }
 
     /// The scheduler hears again after a while.
     pub(crate) fn hear_again(&mut self) {
         let mut out = Output::default();
-        self.core.step(self.now, Event::HearsAgain, &mut out).unwrap();
+        self.core
+            .step(self.now, Event::HearsAgain, &mut out)
+            .unwrap();
         self.commit(out);
     }
 
@@ -163,8 +171,12 @@ impl World {
                     granted += u32::from(matches!(message, ToFetcher::Job(_)));
                     self.inbox.push_back(message);
                 }
-                (Edge::DnsRefresh, Token::Partition(_)) => self.refreshes.push_back(decode(&send.payload).unwrap()),
-                (Edge::Errands, Token::Partition(p)) => self.errands.push((p, decode(&send.payload).unwrap())),
+                (Edge::DnsRefresh, Token::Partition(_)) => {
+                    self.refreshes.push_back(decode(&send.payload).unwrap())
+                }
+                (Edge::Errands, Token::Partition(p)) => {
+                    self.errands.push((p, decode(&send.payload).unwrap()))
+                }
                 other => panic!("sent on {other:?}"),
             }
         }
@@ -174,15 +186,28 @@ impl World {
         for publish in out.publishes {
             if publish.edge == Edge::UrlsFound {
                 let found: FoundUrls = decode(&publish.payload).unwrap();
-                assert_eq!(publish.token, Token::Lane(lane_of(host_of(&found.origin.page))));
+                assert_eq!(
+                    publish.token,
+                    Token::Lane(lane_of(host_of(&found.origin.page)))
+                );
                 self.found.push(found);
                 continue;
             }
             let outcomes: Outcomes = decode(&publish.payload).unwrap();
             for entry in outcomes.entries {
-                assert!(self.told.contains_key(&entry.url), "an outcome of what was told");
-                let own = self.settings.directory.partition_of(host_hash(host_of(&entry.url)));
-                assert_eq!(publish.token, Token::Partition(own), "an outcome of its partition");
+                assert!(
+                    self.told.contains_key(&entry.url),
+                    "an outcome of what was told"
+                );
+                let own = self
+                    .settings
+                    .directory
+                    .partition_of(host_hash(host_of(&entry.url)));
+                assert_eq!(
+                    publish.token,
+                    Token::Partition(own),
+                    "an outcome of its partition"
+                );
                 let before = self.outcomes.insert(entry.url.clone(), entry);
                 assert!(before.is_none(), "P3: a second outcome: {before:?}");
             }
@@ -197,28 +222,56 @@ impl World {
     }
 
     pub(crate) fn count(&self, name: &str) -> u64 {
-        self.core.counts().into_iter().find(|(found, _)| *found == name).expect("a count of that name").1
+        self.core
+            .counts()
+            .into_iter()
+            .find(|(found, _)| *found == name)
+            .expect("a count of that name")
+            .1
     }
 
     /// A batch of new URLs, numbered, all of servers of one partition.
     pub(crate) fn batch(&mut self, urls: &[String], resolution: Option<&Resolution>) -> ReadyUrls {
         let home = partition(host_of(&urls[0]), self.settings.directory.ids());
-        let origins = self.topics.iter().map(|topic| Origin { topic: topic.clone(), ..origin() }).collect();
-        let mut ready = ReadyUrls { partition: home, origins, ..ReadyUrls::default() };
+        let origins = self
+            .topics
+            .iter()
+            .map(|topic| Origin {
+                topic: topic.clone(),
+                ..origin()
+            })
+            .collect();
+        let mut ready = ReadyUrls {
+            partition: home,
+            origins,
+            ..ReadyUrls::default()
+        };
         for url in urls {
             assert_eq!(partition(host_of(url), self.settings.directory.ids()), home);
             let server = server_of(url);
-            let index = ready.servers.iter().position(|known| known.server == server).unwrap_or_else(|| {
-                ready.servers.push(ServerResolution { server: server.to_owned(), resolution: resolution.cloned() });
-                ready.servers.len() - 1
-            });
+            let index = ready
+                .servers
+                .iter()
+                .position(|known| known.server == server)
+                .unwrap_or_else(|| {
+                    ready.servers.push(ServerResolution {
+                        server: server.to_owned(),
+                        resolution: resolution.cloned(),
+                    });
+                    ready.servers.len() - 1
+                });
             let serial = self.serials.entry(home).or_default();
             *serial += 1;
             ready.urls.push(url);
-            ready.origin_of.push((fingerprint(url) % self.topics.len() as u64) as u32);
+            ready
+                .origin_of
+                .push((fingerprint(url) % self.topics.len() as u64) as u32);
             ready.server_of.push(index as u32);
             ready.serials.push(*serial);
-            assert!(self.told.insert(url.clone(), home).is_none(), "tests name each URL once");
+            assert!(
+                self.told.insert(url.clone(), home).is_none(),
+                "tests name each URL once"
+            );
         }
         ready
     }
@@ -243,21 +296,39 @@ impl World {
         self.epoch += 1;
         self.needs.clear();
         self.core = {
-            let (settings, store) = (self.settings.clone(), self.store.clone());
-            Scheduler::open(settings, self.instance, self.epoch, &self.owned, store, self.now).unwrap()
+            let settings = self.settings.clone();
+            let store = self.store.clone();
+            Scheduler::open(
+                settings,
+                self.instance,
+                self.epoch,
+                &self.owned,
+                store,
+                self.now,
+            )
+            .unwrap()
         };
         self.check();
     }
 
     pub(crate) fn ask(&mut self, free: u32) {
         self.ask += 1;
-        let ask = Ask { fetcher: FETCHER.into(), ask: self.ask, free, received: self.received, life: LIFE };
+        let ask = Ask {
+            fetcher: FETCHER.into(),
+            ask: self.ask,
+            free,
+            received: self.received,
+            life: LIFE,
+        };
         self.step(Some(Input::Ask(ask)));
         self.receive();
     }
 
     pub(crate) fn outcome(&self, url: &str) -> (Outcome, &str) {
-        let entry = self.outcomes.get(url).unwrap_or_else(|| panic!("{url} has not ended"));
+        let entry = self
+            .outcomes
+            .get(url)
+            .unwrap_or_else(|| panic!("{url} has not ended"));
         (entry.outcome, &entry.reason)
     }
 

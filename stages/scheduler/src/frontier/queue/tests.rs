@@ -98,7 +98,11 @@ impl<'a> Model<'a> {
             Move::Retry(wait) => self.retry(wait),
             Move::Look(slots) if self.taken.is_empty() => self.look(slots.min(self.head_max)),
             Move::Take(..) if self.pushed_since_taken && !self.taken.is_empty() => {}
-            Move::Take(limit, fresh_first, all_lanes) => self.take(Wanted { limit, fresh_first, all_lanes }),
+            Move::Take(limit, fresh_first, all_lanes) => self.take(Wanted {
+                limit,
+                fresh_first,
+                all_lanes,
+            }),
             Move::Look(_) => {}
             Move::GiveBack => self.give_back(),
             Move::EndTaken => {
@@ -115,21 +119,36 @@ impl<'a> Model<'a> {
 
     fn order(&self, quality: u8, lane: Lane) -> Order {
         let order = Order::of(Quality::new(quality.into()).unwrap());
-        if self.by_quality { order.in_lane(lane) } else { Order::LAST.in_lane(lane) }
+        if self.by_quality {
+            order.in_lane(lane)
+        } else {
+            Order::LAST.in_lane(lane)
+        }
     }
 
     fn push(&mut self, quality: u8, lane: Lane) {
         self.pushed += 1;
         let order = self.order(quality, lane);
-        self.queue.push(&mut self.rows, SERVER, &url(self.pushed), order, self.head_max);
+        self.queue.push(
+            &mut self.rows,
+            SERVER,
+            &url(self.pushed),
+            order,
+            self.head_max,
+        );
         self.wait(order, self.pushed);
     }
 
     fn retry(&mut self, wait: u64) {
-        let Some((slot, failed)) = self.taken.pop() else { return };
+        let Some((slot, failed)) = self.taken.pop() else {
+            return;
+        };
         remove_url(&mut self.rows, SERVER, slot);
         let at = self.now + Duration::from_micros(wait);
-        let failed = FrontierUrl { not_before: at.as_micros(), ..failed };
+        let failed = FrontierUrl {
+            not_before: at.as_micros(),
+            ..failed
+        };
         self.queue.push_retry(&mut self.rows, SERVER, &failed, at);
         self.retries.push_back((failed.serial, at));
     }
@@ -137,19 +156,32 @@ impl<'a> Model<'a> {
     fn look(&mut self, slots: usize) {
         self.queue.read_head(&self.rows, SERVER, slots).unwrap();
         assert!(self.queue.head().len() >= slots.min(self.fresh.len()));
-        let first: Vec<u64> = self.fresh.iter().map(|(order, number, _)| order.slot(TOPIC, *number)).collect();
+        let first: Vec<u64> = self
+            .fresh
+            .iter()
+            .map(|(order, number, _)| order.slot(TOPIC, *number))
+            .collect();
         assert!(first.starts_with(self.queue.head()));
     }
 
     /// The lane of the one that goes next.
     fn lane_of_all(&self) -> Lane {
-        let is_due = self.retries.front().is_some_and(|(_, at)| self.returned.is_empty() && *at <= self.now);
-        if is_due || !self.returned.is_empty() { Lane::Ahead } else { self.lane() }
+        let is_due = self
+            .retries
+            .front()
+            .is_some_and(|(_, at)| self.returned.is_empty() && *at <= self.now);
+        if is_due || !self.returned.is_empty() {
+            Lane::Ahead
+        } else {
+            self.lane()
+        }
     }
 
     /// The lane of the fresh one that goes next.
     fn lane(&self) -> Lane {
-        self.fresh.first().map_or(Lane::Trapped, |(order, ..)| lane_of(order.slot(TOPIC, 0)))
+        self.fresh
+            .first()
+            .map_or(Lane::Trapped, |(order, ..)| lane_of(order.slot(TOPIC, 0)))
     }
 
     /// Takes the first fresh ones, of one lane unless all are wanted.
@@ -167,10 +199,16 @@ impl<'a> Model<'a> {
 
     fn take(&mut self, wanted: Wanted) {
         self.pushed_since_taken = false;
-        let (Wanted { limit, fresh_first, .. }, lane) = (wanted, self.lane_of_all());
+        let Wanted {
+            limit, fresh_first, ..
+        } = wanted;
+        let lane = self.lane_of_all();
         let restore = Timestamp::from_micros;
-        let urls = self.queue.take(&self.rows, SERVER, self.now, restore, wanted).unwrap();
-        let (mut expected, lane) = (Vec::new(), lane);
+        let urls = self
+            .queue
+            .take(&self.rows, SERVER, self.now, restore, wanted)
+            .unwrap();
+        let mut expected = Vec::new();
         if fresh_first {
             self.take_fresh(wanted, lane, &mut expected);
         }
@@ -179,16 +217,23 @@ impl<'a> Model<'a> {
         {
             expected.push(serial);
         }
-        while expected.len() < limit && self.retries.front().is_some_and(|&(_, at)| at <= self.now) {
+        while expected.len() < limit && self.retries.front().is_some_and(|&(_, at)| at <= self.now)
+        {
             expected.extend(self.retries.pop_front().map(|(serial, _)| serial));
         }
         self.take_fresh(wanted, lane, &mut expected);
-        assert_eq!(urls.iter().map(|(_, url)| url.serial).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            urls.iter().map(|(_, url)| url.serial).collect::<Vec<_>>(),
+            expected
+        );
         self.taken.extend(urls);
     }
 
     fn give_back(&mut self) {
-        self.taken.iter().rev().for_each(|(slot, _)| self.queue.give_back(*slot, self.head_max));
+        self.taken
+            .iter()
+            .rev()
+            .for_each(|(slot, _)| self.queue.give_back(*slot, self.head_max));
         for (slot, url) in self.taken.drain(..).rev() {
             if slot < RETRIES {
                 let (order, number) = self.places[&url.serial];
@@ -207,22 +252,41 @@ impl<'a> Model<'a> {
         })
         .unwrap();
         waiting.retain(|(slot, _)| self.taken.iter().all(|(taken, _)| taken != slot));
-        let (slots, serials): (Vec<_>, Vec<_>) = waiting.into_iter().skip(first).step_by(step).unzip();
-        slots.iter().for_each(|slot| remove_url(&mut self.rows, SERVER, *slot));
-        self.queue.forget(&mut self.rows, SERVER, Timestamp::from_micros, &slots).unwrap();
+        let (slots, serials): (Vec<_>, Vec<_>) =
+            waiting.into_iter().skip(first).step_by(step).unzip();
+        slots
+            .iter()
+            .for_each(|slot| remove_url(&mut self.rows, SERVER, *slot));
+        self.queue
+            .forget(&mut self.rows, SERVER, Timestamp::from_micros, &slots)
+            .unwrap();
         self.returned.retain(|serial| !serials.contains(serial));
         self.retries.retain(|(serial, _)| !serials.contains(serial));
-        self.fresh.retain(|(_, _, serial)| !serials.contains(serial));
+        self.fresh
+            .retain(|(_, _, serial)| !serials.contains(serial));
     }
 
     fn lift(&mut self, place: usize, quality: u8, lane: Lane) {
-        let Some(&(before, number, serial)) = self.fresh.iter().nth(place).filter(|_| self.by_quality) else {
+        let Some(&(before, number, serial)) =
+            self.fresh.iter().nth(place).filter(|_| self.by_quality)
+        else {
             return;
         };
         let order = self.order(quality, lane);
         let from = before.slot(TOPIC, number);
-        let (slot, _) = self.queue.lift(&mut self.rows, SERVER, from, &url(serial), order, self.head_max);
-        assert_eq!(slot, order.slot(TOPIC, self.numbers), "behind the equal ones");
+        let (slot, _) = self.queue.lift(
+            &mut self.rows,
+            SERVER,
+            from,
+            &url(serial),
+            order,
+            self.head_max,
+        );
+        assert_eq!(
+            slot,
+            order.slot(TOPIC, self.numbers),
+            "behind the equal ones"
+        );
         self.fresh.remove(&(before, number, serial));
         self.wait(order, serial);
     }
@@ -254,8 +318,15 @@ impl<'a> Model<'a> {
     }
 
     fn check(&self) {
-        assert_eq!(self.queue.len() as usize, self.returned.len() + self.retries.len() + self.fresh.len());
-        let trapped = self.fresh.iter().filter(|(order, ..)| lane_of(order.slot(TOPIC, 0)) == Lane::Trapped).count();
+        assert_eq!(
+            self.queue.len() as usize,
+            self.returned.len() + self.retries.len() + self.fresh.len()
+        );
+        let trapped = self
+            .fresh
+            .iter()
+            .filter(|(order, ..)| lane_of(order.slot(TOPIC, 0)) == Lane::Trapped)
+            .count();
         assert_eq!(self.queue.trapped() as usize, trapped);
         assert_eq!(self.queue.lane(self.now), self.lane_of_all());
         if self.returned.is_empty()
@@ -268,8 +339,9 @@ impl<'a> Model<'a> {
 }
 
 proptest! {
-    /// Goal: no URL is lost or doubled; returned retries come first, retries not before their time, fresh ones
-    /// in order. Method: against plain lists, with commits and reopening between any two moves.
+    /// Goal: no URL is lost or doubled; returned retries come first, retries not before their time,
+    /// fresh ones in order. Method: against plain lists, with commits and reopening between any two
+    /// moves.
     #[test]
     fn a_queue_gives_retries_first_and_the_best_of_the_others(
         moves in moves(),

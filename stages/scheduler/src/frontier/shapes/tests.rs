@@ -13,7 +13,10 @@ fn name(hash: u64) -> String {
 
 /// So many URLs of a shape are found there.
 fn find(shapes: &mut Shapes, hash: u64, source: Source, urls: usize) -> Lane {
-    (0..urls).map(|_| shapes.found(hash, source, || hash != STATIC, || name(hash))).last().unwrap()
+    (0..urls)
+        .map(|_| shapes.found(hash, source, || hash != STATIC, || name(hash)))
+        .last()
+        .unwrap()
 }
 
 /// A calendar without end, whose months repeat themselves.
@@ -21,7 +24,10 @@ fn calendar() -> Shapes {
     let mut shapes = Shapes::default();
     find(&mut shapes, CALENDAR, Source::Shape(STATIC), 1);
     // Long enough that the way in is forgotten.
-    assert_eq!(find(&mut shapes, CALENDAR, Source::Shape(CALENDAR), 600), Lane::Behind);
+    assert_eq!(
+        find(&mut shapes, CALENDAR, Source::Shape(CALENDAR), 600),
+        Lane::Behind
+    );
     shapes
 }
 
@@ -29,7 +35,11 @@ fn calendar() -> Shapes {
 fn turn(shapes: &mut Shapes, hash: u64, pages: u64, unlike: u64, pages_max: u64) -> bool {
     (0..pages).any(|page| {
         shapes.fetched(|| hash);
-        let text = if page % unlike == 0 { page.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { 7 };
+        let text = if page % unlike == 0 {
+            page.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        } else {
+            7
+        };
         shapes.sketched(hash, text, pages_max)
     })
 }
@@ -37,16 +47,31 @@ fn turn(shapes: &mut Shapes, hash: u64, pages: u64, unlike: u64, pages_max: u64)
 #[test]
 fn a_shape_that_brings_only_itself_falls_behind_and_comes_back_in_company() {
     let mut shapes = Shapes::default();
-    assert_eq!(find(&mut shapes, CALENDAR, Source::Shape(STATIC), 1), Lane::Ahead);
-    assert_eq!(find(&mut shapes, CALENDAR, Source::Shape(CALENDAR), 62), Lane::Ahead);
-    assert_eq!(find(&mut shapes, CALENDAR, Source::Shape(CALENDAR), 1), Lane::Behind);
-    assert_eq!(shapes.verdict(CALENDAR).unwrap().to_string(), "the shape /3/0 brings only itself");
+    assert_eq!(
+        find(&mut shapes, CALENDAR, Source::Shape(STATIC), 1),
+        Lane::Ahead
+    );
+    assert_eq!(
+        find(&mut shapes, CALENDAR, Source::Shape(CALENDAR), 62),
+        Lane::Ahead
+    );
+    assert_eq!(
+        find(&mut shapes, CALENDAR, Source::Shape(CALENDAR), 1),
+        Lane::Behind
+    );
+    assert_eq!(
+        shapes.verdict(CALENDAR).unwrap().to_string(),
+        "the shape /3/0 brings only itself"
+    );
     // Pages of it bring others.
     for _ in 0..40 {
         find(&mut shapes, STATIC, Source::Shape(CALENDAR), 1);
         find(&mut shapes, CALENDAR, Source::Shape(CALENDAR), 4);
     }
-    assert_eq!((shapes.lane(CALENDAR), shapes.verdict(CALENDAR)), (Lane::Ahead, None));
+    assert_eq!(
+        (shapes.lane(CALENDAR), shapes.verdict(CALENDAR)),
+        (Lane::Ahead, None)
+    );
 }
 
 #[test]
@@ -76,27 +101,41 @@ fn shapes_that_bring_each_other_fall_behind_together_and_the_rest_of_the_site_do
         find(&mut shapes, DAYS, Source::Shape(CALENDAR), 3);
         find(&mut shapes, CALENDAR, Source::Shape(DAYS), 1);
     }
-    assert_eq!([PAGES, CALENDAR, DAYS].map(|shape| shapes.lane(shape)), [Lane::Ahead, Lane::Behind, Lane::Behind]);
+    assert_eq!(
+        [PAGES, CALENDAR, DAYS].map(|shape| shapes.lane(shape)),
+        [Lane::Ahead, Lane::Behind, Lane::Behind]
+    );
 }
 
 #[test]
 fn only_what_repeats_itself_for_very_long_is_a_trap_and_operators_release_it() {
     let mut shapes = calendar();
-    assert!(!turn(&mut shapes, CALENDAR, 3000, 5, 2000), "one of five pages is like no other");
+    assert!(
+        !turn(&mut shapes, CALENDAR, 3000, 5, 2000),
+        "one of five pages is like no other"
+    );
     let mut shapes = calendar();
     assert!(!turn(&mut shapes, CALENDAR, 3000, 100, 0), "never");
-    assert!(!turn(&mut shapes, CALENDAR, 1990, 100, 5000), "not yet so many pages");
+    assert!(
+        !turn(&mut shapes, CALENDAR, 1990, 100, 5000),
+        "not yet so many pages"
+    );
     assert!(turn(&mut shapes, CALENDAR, 20, 100, 5000));
     assert_eq!(shapes.lane(CALENDAR), Lane::Trapped);
     let said = shapes.verdict(CALENDAR).unwrap().to_string();
-    assert_eq!(said, "the shape /3/0 brings only itself: 5000 pages, and 98 % of the last ones repeat others");
+    assert_eq!(
+        said,
+        "the shape /3/0 brings only itself: 5000 pages, and 98 % of the last ones repeat others"
+    );
     assert!({
         shapes.release(DAYS);
         shapes.lane(CALENDAR) == Lane::Trapped
     });
     shapes.release(CALENDAR);
     assert_eq!(shapes.lane(CALENDAR), Lane::Behind);
-    assert!(!turn(&mut shapes, CALENDAR, 4999, 100, 5000) && turn(&mut shapes, CALENDAR, 1, 100, 5000));
+    assert!(
+        !turn(&mut shapes, CALENDAR, 4999, 100, 5000) && turn(&mut shapes, CALENDAR, 1, 100, 5000)
+    );
 }
 
 #[test]
@@ -115,7 +154,10 @@ fn shapes_are_bounded_and_those_that_are_behind_are_kept() {
     for hash in 100..10_000 {
         find(&mut shapes, hash, Source::Shape(hash), 2);
     }
-    assert_eq!((shapes.known.len(), shapes.lane(CALENDAR)), (SHAPES_MAX, Lane::Behind));
+    assert_eq!(
+        (shapes.known.len(), shapes.lane(CALENDAR)),
+        (SHAPES_MAX, Lane::Behind)
+    );
 }
 
 #[test]
@@ -127,14 +169,17 @@ fn they_come_back_as_they_were() {
     shapes.write(&mut row);
     let row = row.finish();
     let mut again = Writer::with_capacity(0);
-    Shapes::read(&mut Reader::new(&row).unwrap()).unwrap().write(&mut again);
+    Shapes::read(&mut Reader::new(&row).unwrap())
+        .unwrap()
+        .write(&mut again);
     assert_eq!(again.finish(), row);
     for length in 0..row.len() {
         assert!(Shapes::read(&mut Reader::new(&row[..length.max(1)]).unwrap()).is_none());
     }
 }
 
-/// Goal: pages that bring many others, each of a shape of its own, are in company, however many shapes there are.
+/// Goal: pages that bring many others, each of a shape of its own, are in company, however many
+/// shapes there are.
 #[test]
 fn what_brings_ever_new_shapes_stays_ahead_and_a_calendar_among_them_is_known() {
     let mut shapes = Shapes::default();
@@ -147,7 +192,10 @@ fn what_brings_ever_new_shapes_stays_ahead_and_a_calendar_among_them_is_known() 
         }
         find(&mut shapes, CALENDAR, Source::Shape(CALENDAR), 4);
     }
-    assert_eq!([PAGES, CALENDAR].map(|shape| shapes.lane(shape)), [Lane::Ahead, Lane::Behind]);
+    assert_eq!(
+        [PAGES, CALENDAR].map(|shape| shapes.lane(shape)),
+        [Lane::Ahead, Lane::Behind]
+    );
 }
 
 #[test]

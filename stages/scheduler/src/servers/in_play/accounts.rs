@@ -12,15 +12,29 @@ use rhumb_config::OverBudget;
 use rhumb_stage::store::StoreError;
 
 impl Servers {
-    /// Brings the sums over all servers, and over those of its host, its domain and its topics, up to date with one of them.
+    /// Brings the sums over all servers, and over those of its host, its domain and its topics, up
+    /// to date with one of them.
     pub(crate) fn account(&mut self, key: ServerKey) {
-        let is_over = self.settings.over_budget == OverBudget::Wait && self.budgets(key).used_up().is_some();
+        let is_over =
+            self.settings.over_budget == OverBudget::Wait && self.budgets(key).used_up().is_some();
         let over_topics = self.over_topics(key);
-        let Some(server) = self.in_memory.get_mut(&key) else { return };
+        let Some(server) = self.in_memory.get_mut(&key) else {
+            return;
+        };
         let load = server.load();
-        let has = Load { over_budget: if is_over { load.waiting - load.trapped } else { over_topics }, ..load };
+        let has = Load {
+            over_budget: if is_over {
+                load.waiting - load.trapped
+            } else {
+                over_topics
+            },
+            ..load
+        };
         let had = std::mem::replace(&mut server.accounted, has);
-        let topic = server.lease.as_ref().map_or(TopicIndex::OTHERS, |lease| lease.topic);
+        let topic = server
+            .lease
+            .as_ref()
+            .map_or(TopicIndex::OTHERS, |lease| lease.topic);
         let topic_before = std::mem::replace(&mut server.accounted_topic, topic);
         self.load.replace(had, has);
         match (had.trapped, has.trapped) {
@@ -29,15 +43,21 @@ impl Servers {
             _ => drop(self.with_traps.insert(key)),
         }
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
-            partition.hosts.account(key.host, has.in_flight, had.in_flight);
+            partition
+                .hosts
+                .account(key.host, has.in_flight, had.in_flight);
         }
         self.shares.account(server.domain, had, has);
-        self.shares.account_topics((topic_before, had.in_flight), (topic, has.in_flight));
+        self.shares
+            .account_topics((topic_before, had.in_flight), (topic, has.in_flight));
     }
 
     /// The URLs of a server that wait for a larger budget of their topics.
     fn over_topics(&self, key: ServerKey) -> u64 {
-        let (Some(server), Some(partition)) = (self.in_memory.get(&key), self.partitions.get(&key.partition)) else {
+        let (Some(server), Some(partition)) = (
+            self.in_memory.get(&key),
+            self.partitions.get(&key.partition),
+        ) else {
             return 0;
         };
         self.waits_over_topics(server, partition)
@@ -48,33 +68,49 @@ impl Servers {
         if used_up.is_empty() {
             return 0;
         }
-        let over = server.queues.going().filter(|queue| used_up.contains(&partition.topics.index_of(queue.topic())));
+        let over = server
+            .queues
+            .going()
+            .filter(|queue| used_up.contains(&partition.topics.index_of(queue.topic())));
         over.map(|queue| queue.len() - queue.trapped()).sum()
     }
 
-    /// The budget of a topic may be used up since the last time: then all servers are looked after at which its URLs wait.
+    /// The budget of a topic may be used up since the last time: then all servers are looked after
+    /// at which its URLs wait.
     pub(crate) fn look_after_topics(&mut self, staged: &mut Staged<'_>) {
         if std::mem::take(&mut staged.topics_used_up) {
-            let keys = self.keys().into_iter().filter(|key| self.over_topics(*key) > 0);
+            let keys = self
+                .keys()
+                .into_iter()
+                .filter(|key| self.over_topics(*key) > 0);
             keys.for_each(|key| staged.unsettle(key));
         }
     }
 
-    /// Takes in how many URLs of topics have come or ended, and asks for pages for those that have none left.
+    /// Takes in how many URLs of topics have come or ended, and asks for pages for those that have
+    /// none left.
     pub(crate) fn take_topic_urls(&mut self, staged: &mut Staged<'_>) {
-        self.shares.take_topic_urls(std::mem::take(&mut staged.topic_urls));
+        self.shares
+            .take_topic_urls(std::mem::take(&mut staged.topic_urls));
         self.shares.want_for_topics(staged.now);
     }
 
     /// What is left for the pages of a server in memory.
     pub(crate) fn budgets(&self, key: ServerKey) -> Budgets {
-        match (self.in_memory.get(&key), self.partitions.get(&key.partition)) {
+        match (
+            self.in_memory.get(&key),
+            self.partitions.get(&key.partition),
+        ) {
             (Some(server), Some(partition)) => Budgets {
                 host: partition.hosts.budget(key.host),
                 domain: self.shares.domain(server.domain),
                 topics_are_used_up: self.are_topics_used_up(server, partition),
             },
-            _ => Budgets { host: Budget::UNLIMITED, domain: Budget::UNLIMITED, topics_are_used_up: false },
+            _ => Budgets {
+                host: Budget::UNLIMITED,
+                domain: Budget::UNLIMITED,
+                topics_are_used_up: false,
+            },
         }
     }
 
@@ -87,7 +123,11 @@ impl Servers {
     ///
     /// # Errors
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn stored_budgets(&self, key: ServerKey, server: &Server) -> Result<Budgets, StoreError> {
+    pub(crate) fn stored_budgets(
+        &self,
+        key: ServerKey,
+        server: &Server,
+    ) -> Result<Budgets, StoreError> {
         let store = self.store.as_ref();
         let domain = self.shares.stored_domain(store, server.domain)?;
         Ok(match self.partitions.get(&key.partition) {
@@ -96,7 +136,11 @@ impl Servers {
                 domain,
                 topics_are_used_up: self.are_topics_used_up(server, partition),
             },
-            None => Budgets { host: Budget::UNLIMITED, domain, topics_are_used_up: false },
+            None => Budgets {
+                host: Budget::UNLIMITED,
+                domain,
+                topics_are_used_up: false,
+            },
         })
     }
 }

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Servers {
-    /// Reads the servers of `partitions` that have something to do or to wait for; the others come when they are
-    /// needed.
+    /// Reads the servers of `partitions` that have something to do or to wait for; the others come
+    /// when they are needed.
     ///
     /// Outstanding jobs get a full lease from `now` on, and waits go on from where they were.
     ///
@@ -51,15 +51,26 @@ impl Servers {
         let life = settings.life.wrapping_add(epoch);
         for &partition in partitions {
             let hosts = Hosts::new(settings.pages_per_host);
-            this.partitions
-                .insert(partition, Partition::open(store.as_ref(), partition, hosts, &settings.topics, now, life)?);
+            this.partitions.insert(
+                partition,
+                Partition::open(
+                    store.as_ref(),
+                    partition,
+                    hosts,
+                    &settings.topics,
+                    now,
+                    life,
+                )?,
+            );
         }
         for &partition in partitions {
             this.open_servers(store.as_ref(), partition, now)?;
             this.open_leases(store.as_ref(), partition, now + settings.lease_with_grace())?;
         }
         let topics = this.totals_by_topic();
-        let in_hand = topics.iter().map(|(index, counts)| (*index, counts.in_hand().cast_signed()));
+        let in_hand = topics
+            .iter()
+            .map(|(index, counts)| (*index, counts.in_hand().cast_signed()));
         this.shares.take_topic_urls(in_hand);
         for key in this.keys() {
             this.account(key);
@@ -71,13 +82,29 @@ impl Servers {
         Ok(this)
     }
 
-    fn open_servers(&mut self, store: &dyn Store, partition: u16, now: Timestamp) -> Result<(), StoreError> {
-        let Some(clock) = self.partitions.get(&partition).map(|partition| partition.clock) else { return Ok(()) };
-        let Some((from, to)) = self.keys_of(partition) else { return Ok(()) };
+    fn open_servers(
+        &mut self,
+        store: &dyn Store,
+        partition: u16,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let Some(clock) = self
+            .partitions
+            .get(&partition)
+            .map(|partition| partition.clock)
+        else {
+            return Ok(());
+        };
+        let Some((from, to)) = self.keys_of(partition) else {
+            return Ok(());
+        };
         let mut servers = Vec::new();
         let mut unreadable = false;
         store.scan(SERVERS, &from, &to, &mut |key, row| {
-            match (ServerKey::from_bytes(partition, key), Server::from_row(row, clock)) {
+            match (
+                ServerKey::from_bytes(partition, key),
+                Server::from_row(row, clock),
+            ) {
                 (Some(key), Some(server)) => {
                     if !server.queues.is_empty() || server.next_contact > now {
                         servers.push((key, server));
@@ -90,15 +117,29 @@ impl Servers {
         for (key, server) in servers {
             self.enter(key, server)?;
         }
-        if unreadable { Err(corrupt(SERVERS, "a server's record is unreadable")) } else { Ok(()) }
+        if unreadable {
+            Err(corrupt(SERVERS, "a server's record is unreadable"))
+        } else {
+            Ok(())
+        }
     }
 
-    fn open_leases(&mut self, store: &dyn Store, partition: u16, deadline: Timestamp) -> Result<(), StoreError> {
-        let Some((from, to)) = self.keys_of(partition) else { return Ok(()) };
+    fn open_leases(
+        &mut self,
+        store: &dyn Store,
+        partition: u16,
+        deadline: Timestamp,
+    ) -> Result<(), StoreError> {
+        let Some((from, to)) = self.keys_of(partition) else {
+            return Ok(());
+        };
         let mut leases = Vec::new();
         let mut unreadable = false;
         store.scan(JOBS, &from, &to, &mut |key, row| {
-            match (ServerKey::from_bytes(partition, key), Lease::from_row(row, deadline)) {
+            match (
+                ServerKey::from_bytes(partition, key),
+                Lease::from_row(row, deadline),
+            ) {
                 (Some(key), Some(lease)) => leases.push((key, lease)),
                 _ => unreadable = true,
             }
@@ -115,6 +156,13 @@ impl Servers {
                 None => unreadable = true,
             }
         }
-        if unreadable { Err(corrupt(JOBS, "a job is unreadable, or its server is unknown")) } else { Ok(()) }
+        if unreadable {
+            Err(corrupt(
+                JOBS,
+                "a job is unreadable, or its server is unknown",
+            ))
+        } else {
+            Ok(())
+        }
     }
 }

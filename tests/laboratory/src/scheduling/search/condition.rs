@@ -1,7 +1,7 @@
 //! Condition: what of web and crawl is other than chosen.
 //!
-//! In: a web and a setup. Out: the same with some levels changed. A level is one value of a factor: of sizes, times,
-//! links, of the start, of the connections.
+//! In: a web and a setup. Out: the same with some levels changed. A level is one value of a factor:
+//! of sizes, times, links, of the start, of the connections.
 //!
 //! Invariant: a condition has one level of a factor at most.
 
@@ -20,13 +20,31 @@ pub(super) struct Level {
 }
 
 impl Level {
-    const fn open(factor: &'static str, name: &'static str, change: fn(&mut Shape, &mut Setup)) -> Self {
-        Level { factor, name, open: true, change }
+    const fn open(
+        factor: &'static str,
+        name: &'static str,
+        change: fn(&mut Shape, &mut Setup),
+    ) -> Self {
+        Level {
+            factor,
+            name,
+            open: true,
+            change,
+        }
     }
 
     /// The paper says otherwise.
-    const fn against(factor: &'static str, name: &'static str, change: fn(&mut Shape, &mut Setup)) -> Self {
-        Level { factor, name, open: false, change }
+    const fn against(
+        factor: &'static str,
+        name: &'static str,
+        change: fn(&mut Shape, &mut Setup),
+    ) -> Self {
+        Level {
+            factor,
+            name,
+            open: false,
+            change,
+        }
     }
 }
 
@@ -45,37 +63,99 @@ impl fmt::Display for Level {
 /// All levels that are searched.
 pub(super) static LEVELS: &[Level] = &[
     Level::open("sizes", "all equal", |shape, _| shape.pages_deviation = 0.0),
-    Level::open("sizes", "of deviation 1", |shape, _| shape.pages_deviation = 1.0),
-    Level::open("sizes", "of deviation 1.5", |shape, _| shape.pages_deviation = 1.5),
-    Level::open("sizes", "with a main site of a tenth", |shape, _| shape.traits.main_site = 0.1),
-    Level::open("sizes", "with a main site of a third", |shape, _| shape.traits.main_site = 1.0 / 3.0),
-    Level::open("response times", "over one decade", |shape, _| shape.decades = 1.0),
-    Level::open("response times", "over three decades", |shape, _| shape.decades = 3.0),
-    Level::open("slow servers", "as many as fast ones", |shape, _| shape.traits.spread = Spread::Even),
-    Level::open("fast servers", "the largest", |shape, _| shape.traits.fast = Which::Largest),
-    Level::open("fast servers", "the smallest", |shape, _| shape.traits.fast = Which::Smallest),
-    Level::open("times within a server", "of deviation 1", |shape, _| shape.traits.response_deviation = 1.0),
-    Level::open("one-request servers", "the largest", |shape, _| shape.traits.one_request = Which::Largest),
-    Level::open("one-request servers", "the smallest", |shape, _| shape.traits.one_request = Which::Smallest),
-    Level::open("one-request servers", "the fastest", |shape, _| shape.traits.one_request = Which::Fastest),
-    Level::open("one-request servers", "the slowest", |shape, _| shape.traits.one_request = Which::Slowest),
-    Level::open("the other tenth", "allows one request", |shape, _| shape.traits.other_limits = &[1]),
-    Level::open("the other tenth", "allows a thousand", |shape, _| shape.traits.other_limits = &[1_000]),
-    Level::open("connection time", "a quarter of the response time", |shape, _| shape.traits.connect_mean = 0.25),
-    Level::open("connection time", "1.5 times the response time", |shape, _| shape.traits.connect_mean = 1.5),
-    Level::open("near servers", "the fastest", |shape, _| shape.traits.near = Which::Fastest),
-    Level::open("links on the server", "60 %", |shape, _| shape.locality = 0.6),
-    Level::open("links on the server", "70 %", |shape, _| shape.locality = 0.7),
-    Level::open("links on the server", "90 %", |shape, _| shape.locality = 0.9),
-    Level::open("links on the server", "95 %", |shape, _| shape.locality = 0.95),
-    Level::open("links of a page", "4", |shape, _| shape.traits.links_mean = 4.0),
-    Level::open("links of a page", "16", |shape, _| shape.traits.links_mean = 16.0),
-    Level::open("links to others", "to home pages", |shape, _| shape.traits.targets = Targets::HomePages),
-    Level::open("links to others", "to any page alike", |shape, _| shape.traits.targets = Targets::Even),
+    Level::open("sizes", "of deviation 1", |shape, _| {
+        shape.pages_deviation = 1.0
+    }),
+    Level::open("sizes", "of deviation 1.5", |shape, _| {
+        shape.pages_deviation = 1.5
+    }),
+    Level::open("sizes", "with a main site of a tenth", |shape, _| {
+        shape.traits.main_site = 0.1
+    }),
+    Level::open("sizes", "with a main site of a third", |shape, _| {
+        shape.traits.main_site = 1.0 / 3.0
+    }),
+    Level::open("response times", "over one decade", |shape, _| {
+        shape.decades = 1.0
+    }),
+    Level::open("response times", "over three decades", |shape, _| {
+        shape.decades = 3.0
+    }),
+    Level::open("slow servers", "as many as fast ones", |shape, _| {
+        shape.traits.spread = Spread::Even
+    }),
+    Level::open("fast servers", "the largest", |shape, _| {
+        shape.traits.fast = Which::Largest
+    }),
+    Level::open("fast servers", "the smallest", |shape, _| {
+        shape.traits.fast = Which::Smallest
+    }),
+    Level::open("times within a server", "of deviation 1", |shape, _| {
+        shape.traits.response_deviation = 1.0
+    }),
+    Level::open("one-request servers", "the largest", |shape, _| {
+        shape.traits.one_request = Which::Largest
+    }),
+    Level::open("one-request servers", "the smallest", |shape, _| {
+        shape.traits.one_request = Which::Smallest
+    }),
+    Level::open("one-request servers", "the fastest", |shape, _| {
+        shape.traits.one_request = Which::Fastest
+    }),
+    Level::open("one-request servers", "the slowest", |shape, _| {
+        shape.traits.one_request = Which::Slowest
+    }),
+    Level::open("the other tenth", "allows one request", |shape, _| {
+        shape.traits.other_limits = &[1]
+    }),
+    Level::open("the other tenth", "allows a thousand", |shape, _| {
+        shape.traits.other_limits = &[1_000]
+    }),
+    Level::open(
+        "connection time",
+        "a quarter of the response time",
+        |shape, _| shape.traits.connect_mean = 0.25,
+    ),
+    Level::open(
+        "connection time",
+        "1.5 times the response time",
+        |shape, _| shape.traits.connect_mean = 1.5,
+    ),
+    Level::open("near servers", "the fastest", |shape, _| {
+        shape.traits.near = Which::Fastest
+    }),
+    Level::open("links on the server", "60 %", |shape, _| {
+        shape.locality = 0.6
+    }),
+    Level::open("links on the server", "70 %", |shape, _| {
+        shape.locality = 0.7
+    }),
+    Level::open("links on the server", "90 %", |shape, _| {
+        shape.locality = 0.9
+    }),
+    Level::open("links on the server", "95 %", |shape, _| {
+        shape.locality = 0.95
+    }),
+    Level::open("links of a page", "4", |shape, _| {
+        shape.traits.links_mean = 4.0
+    }),
+    Level::open("links of a page", "16", |shape, _| {
+        shape.traits.links_mean = 16.0
+    }),
+    Level::open("links to others", "to home pages", |shape, _| {
+        shape.traits.targets = Targets::HomePages
+    }),
+    Level::open("links to others", "to any page alike", |shape, _| {
+        shape.traits.targets = Targets::Even
+    }),
     Level::open("sites", "deep", |shape, _| shape.traits.depth = Depth::Deep),
     Level::open("sites", "flat", |shape, _| shape.traits.depth = Depth::Flat),
-    Level::open("start", "all home pages", |_, setup| setup.seeds = Seeds::HomePages),
-    Level::open("start", "all pages", |_, setup| setup.seeds = Seeds::AllPages),
+    Level::open("start", "all home pages", |_, setup| {
+        setup.seeds = Seeds::HomePages
+    }),
+    Level::open("start", "all pages", |_, setup| {
+        setup.seeds = Seeds::AllPages
+    }),
     Level::open("end", "after half of a larger web", |shape, setup| {
         setup.pages_max = shape.pages;
         shape.pages *= 2;
@@ -84,9 +164,15 @@ pub(super) static LEVELS: &[Level] = &[
     Level::against("connections", "16", |_, setup| setup.connections = 16),
     Level::against("connections", "32", |_, setup| setup.connections = 32),
     Level::against("connections", "96", |_, setup| setup.connections = 96),
-    Level::against("Zipf exponent", "0.5", |shape, _| shape.traits.zipf_exponent = 0.5),
-    Level::against("Zipf exponent", "1.5", |shape, _| shape.traits.zipf_exponent = 1.5),
-    Level::against("Zipf quality", "by server", |shape, _| shape.traits.zipf_by_server = true),
+    Level::against("Zipf exponent", "0.5", |shape, _| {
+        shape.traits.zipf_exponent = 0.5
+    }),
+    Level::against("Zipf exponent", "1.5", |shape, _| {
+        shape.traits.zipf_exponent = 1.5
+    }),
+    Level::against("Zipf quality", "by server", |shape, _| {
+        shape.traits.zipf_by_server = true
+    }),
 ];
 
 /// Levels that hold at once; none: as chosen.
@@ -99,12 +185,15 @@ impl Condition {
     /// The same with one more level; none when it has one of that factor.
     pub(super) fn with(&self, level: &'static Level) -> Option<Condition> {
         let is_free = self.levels.iter().all(|other| other.factor != level.factor);
-        is_free.then(|| Condition { levels: [&self.levels[..], &[level]].concat() })
+        is_free.then(|| Condition {
+            levels: [&self.levels[..], &[level]].concat(),
+        })
     }
 
     /// Says whether another one has the same levels, in any order.
     pub(super) fn is_same(&self, other: &Condition) -> bool {
-        self.levels.len() == other.levels.len() && self.levels.iter().all(|level| other.levels.contains(level))
+        self.levels.len() == other.levels.len()
+            && self.levels.iter().all(|level| other.levels.contains(level))
     }
 
     /// Says whether the paper leaves room for all of it.
@@ -114,7 +203,9 @@ impl Condition {
 
     /// Web and setup under this condition.
     pub(super) fn apply(&self, mut shape: Shape, mut setup: Setup) -> (Shape, Setup) {
-        self.levels.iter().for_each(|level| (level.change)(&mut shape, &mut setup));
+        self.levels
+            .iter()
+            .for_each(|level| (level.change)(&mut shape, &mut setup));
         (shape, setup)
     }
 }
@@ -138,7 +229,13 @@ mod tests {
     #[test]
     fn each_level_changes_something_of_its_own() {
         let chosen = Condition::default();
-        let base = (Shape { pages_deviation: 0.5, ..SMALL }, breadth_first(64));
+        let base = (
+            Shape {
+                pages_deviation: 0.5,
+                ..SMALL
+            },
+            breadth_first(64),
+        );
         let mut seen = vec![chosen.apply(base.0, base.1)];
         assert_eq!(seen[0], base);
         for level in LEVELS {
@@ -150,8 +247,14 @@ mod tests {
 
     #[test]
     fn a_condition_has_one_level_of_a_factor() {
-        let of = |factor: &str| LEVELS.iter().filter(|level| level.factor == factor).collect::<Vec<_>>();
-        let (sizes, connections) = (of("sizes"), of("connections"));
+        let of = |factor: &str| {
+            LEVELS
+                .iter()
+                .filter(|level| level.factor == factor)
+                .collect::<Vec<_>>()
+        };
+        let sizes = of("sizes");
+        let connections = of("connections");
         let equal = Condition::default().with(sizes[0]).unwrap();
         assert!(equal.with(sizes[1]).is_none() && equal.is_open());
         let both = equal.with(connections[1]).unwrap();

@@ -1,10 +1,11 @@
-//! Reading: what the paper's words mean, where they leave room. No crawl has to be made anew for it.
+//! Reading: what the paper's words mean, where they leave room. No crawl has to be made anew for
+//! it.
 //!
 //! In: the runs of a comparison. Out: the same runs as that reading sees them.
 //!
 //! - Breadth-first goes to the server of the URL that was found first, or lets servers take turns.
-//! - The whole time is what breadth-first takes; or what each policy takes itself; or what breadth-first takes for the
-//!   first 95 % of the pages, so that a few late servers do not count.
+//! - The whole time is what breadth-first takes; or what each policy takes itself; or what
+//!   breadth-first takes for the first 95 % of the pages, so that a few late servers do not count.
 
 use super::super::curves::Curves;
 use super::super::policy::Policy;
@@ -33,13 +34,23 @@ pub(super) enum Whole {
 
 impl Reading {
     /// The one by which claims are judged.
-    pub(super) const CHOSEN: Reading = Reading { breadth_first: Policy::BreadthFirst, whole: Whole::BreadthFirst };
+    pub(super) const CHOSEN: Reading = Reading {
+        breadth_first: Policy::BreadthFirst,
+        whole: Whole::BreadthFirst,
+    };
 
     /// All readings; the chosen one comes first.
     pub(super) fn all() -> impl Iterator<Item = Reading> {
         let wholes = [Whole::BreadthFirst, Whole::EachItsOwn, Whole::NearlyAll];
-        let of = move |breadth_first| wholes.map(|whole| Reading { breadth_first, whole });
-        [Policy::BreadthFirst, Policy::InTurn].into_iter().flat_map(of)
+        let of = move |breadth_first| {
+            wholes.map(|whole| Reading {
+                breadth_first,
+                whole,
+            })
+        };
+        [Policy::BreadthFirst, Policy::InTurn]
+            .into_iter()
+            .flat_map(of)
     }
 
     /// The runs as this reading sees them.
@@ -61,7 +72,11 @@ impl Reading {
     /// A run with its whole time.
     fn timed(self, run: &Curves, runs: &Runs) -> Curves {
         let is_its = |other: &&Curves| {
-            other.setup == Setup { policy: self.breadth_first, ..run.setup }
+            other.setup
+                == Setup {
+                    policy: self.breadth_first,
+                    ..run.setup
+                }
                 && (other.shape, other.model) == (run.shape, run.model)
         };
         let breadth_first = runs.curves.iter().find(is_its).unwrap_or(run);
@@ -108,18 +123,38 @@ mod tests {
             (Policy::InTurn, [(2, 1.0), (6, 1.0)]),
         ];
         for (policy, pages) in crawls {
-            runs.curves.push(curves(setup(policy, 64), Model::PageRank, &pages, Some(8.0)));
+            runs.curves.push(curves(
+                setup(policy, 64),
+                Model::PageRank,
+                &pages,
+                Some(8.0),
+            ));
         }
         let pages_at = |reading: Reading, policy, time| {
-            reading.of(&runs).get(BASE, setup(policy, 64), Model::PageRank).unwrap().pages_at(time)
+            reading
+                .of(&runs)
+                .get(BASE, setup(policy, 64), Model::PageRank)
+                .unwrap()
+                .pages_at(time)
         };
-        let half = |reading| [Policy::BreadthFirst, Policy::Performance].map(|policy| pages_at(reading, policy, 0.5));
+        let half = |reading| {
+            [Policy::BreadthFirst, Policy::Performance].map(|policy| pages_at(reading, policy, 0.5))
+        };
         assert_eq!(half(Reading::CHOSEN), [0.5, 1.0]);
-        let in_turn = Reading { breadth_first: Policy::InTurn, ..Reading::CHOSEN };
+        let in_turn = Reading {
+            breadth_first: Policy::InTurn,
+            ..Reading::CHOSEN
+        };
         assert_eq!(half(in_turn), [0.5, 0.5]);
         assert_eq!(pages_at(in_turn, Policy::BreadthFirst, 0.75), 0.5);
         assert_eq!(pages_at(in_turn, Policy::BreadthFirst, 1.0), 1.0);
-        assert_eq!(half(Reading { whole: Whole::EachItsOwn, ..Reading::CHOSEN }), [0.5, 0.5]);
+        assert_eq!(
+            half(Reading {
+                whole: Whole::EachItsOwn,
+                ..Reading::CHOSEN
+            }),
+            [0.5, 0.5]
+        );
         assert_eq!(Reading::all().next(), Some(Reading::CHOSEN));
     }
 }

@@ -1,4 +1,5 @@
-//! Report: what the search found, as a table (CSV) and as lines for each claim that fails as chosen.
+//! Report: what the search found, as a table (CSV) and as lines for each claim that fails as
+//! chosen.
 
 use super::reading::Reading;
 use super::row::{CLAIMS, Row, failing};
@@ -6,7 +7,8 @@ use super::row::{CLAIMS, Row, failing};
 /// Conditions that a line names at most.
 const NAMED: usize = 3;
 
-/// A row for each condition and reading: of each claim the median over the webs, and on how many of them it holds.
+/// A row for each condition and reading: of each claim the median over the webs, and on how many of
+/// them it holds.
 pub(super) fn csv(rows: &[Row]) -> String {
     let mut text = String::from("condition,open,reading,webs,claims_that_hold");
     for claim in &CLAIMS {
@@ -23,16 +25,21 @@ pub(super) fn csv(rows: &[Row]) -> String {
             row.held().0
         ));
         for measured in &row.measured {
-            let (least, most) = (measured.figures[0], measured.figures[webs - 1]);
-            text.push_str(&format!(",{:.4},{least:.4},{most:.4},{}", measured.median(), measured.holding));
+            let least = measured.figures[0];
+            let most = measured.figures[webs - 1];
+            text.push_str(&format!(
+                ",{:.4},{least:.4},{most:.4},{}",
+                measured.median(),
+                measured.holding
+            ));
         }
         text.push('\n');
     }
     text
 }
 
-/// For each claim that fails as chosen: where it holds, or what is best, and what it depends on. Then the conditions
-/// under which most claims hold.
+/// For each claim that fails as chosen: where it holds, or what is best, and what it depends on.
+/// Then the conditions under which most claims hold.
 pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     let mut lines = Vec::new();
     for (claim, sought) in failing() {
@@ -42,12 +49,28 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
             found
         };
         let line = |what: &str, found: Vec<&Row>| {
-            let holding = found.iter().filter(|row| row.measured[claim].holds()).count();
-            let named: Vec<String> = found.iter().take(NAMED).map(|row| named(row, claim)).collect();
-            format!("{}, {what}: holds in {holding} of {}, best {}", sought.column, found.len(), named.join("; "))
+            let holding = found
+                .iter()
+                .filter(|row| row.measured[claim].holds())
+                .count();
+            let named: Vec<String> = found
+                .iter()
+                .take(NAMED)
+                .map(|row| named(row, claim))
+                .collect();
+            format!(
+                "{}, {what}: holds in {holding} of {}, best {}",
+                sought.column,
+                found.len(),
+                named.join("; ")
+            )
         };
         lines.push(format!("{}: {}", sought.column, sought.text));
-        for (what, levels) in [("as chosen", 0..1), ("one condition", 1..2), ("several conditions", 2..usize::MAX)] {
+        for (what, levels) in [
+            ("as chosen", 0..1),
+            ("one condition", 1..2),
+            ("several conditions", 2..usize::MAX),
+        ] {
             let is_so = |row: &Row| levels.contains(&row.condition.levels.len());
             lines.push(line(
                 &format!("{what}, chosen reading"),
@@ -55,8 +78,16 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
             ));
             lines.push(line(&format!("{what}, any reading"), best_first(&is_so)));
         }
-        lines.push(format!("{}, by condition: {}", sought.column, sensitivity(rows, claim)));
-        lines.push(format!("{}, with the others: {}", sought.column, company(rows, claim)));
+        lines.push(format!(
+            "{}, by condition: {}",
+            sought.column,
+            sensitivity(rows, claim)
+        ));
+        lines.push(format!(
+            "{}, with the others: {}",
+            sought.column,
+            company(rows, claim)
+        ));
     }
     lines.extend(together(rows));
     lines
@@ -64,10 +95,19 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
 
 /// A row, as one claim sees it.
 fn named(row: &Row, claim: usize) -> String {
-    let Row { condition, reading, .. } = row;
-    let against = if condition.is_open() { "" } else { ", against the paper" };
+    let Row {
+        condition, reading, ..
+    } = row;
+    let against = if condition.is_open() {
+        ""
+    } else {
+        ", against the paper"
+    };
     let median = row.measured[claim].median();
-    format!("{median:.2} ({condition}; {reading}{against}; {} claims hold)", row.held().0)
+    format!(
+        "{median:.2} ({condition}; {reading}{against}; {} claims hold)",
+        row.held().0
+    )
 }
 
 /// The range of a claim's number over the levels of each factor alone, widest first.
@@ -75,28 +115,51 @@ fn sensitivity(rows: &[Row], claim: usize) -> String {
     let levels = |row: &Row| row.condition.levels.clone();
     let chosen = rows.iter().filter(|row| row.reading == Reading::CHOSEN);
     let alone: Vec<&Row> = chosen.filter(|row| levels(row).len() < 2).collect();
-    let mut factors: Vec<&str> = alone.iter().flat_map(|row| levels(row)).map(|level| level.factor).collect();
+    let mut factors: Vec<&str> = alone
+        .iter()
+        .flat_map(|row| levels(row))
+        .map(|level| level.factor)
+        .collect();
     factors.dedup();
     let range = |factor: &'static str| {
-        let of = alone.iter().filter(|row| levels(row).iter().all(|level| level.factor == factor));
+        let of = alone
+            .iter()
+            .filter(|row| levels(row).iter().all(|level| level.factor == factor));
         let figures = of.map(|row| row.measured[claim].median());
-        let ends = figures.fold((f64::MAX, f64::MIN), |(least, most), figure| (least.min(figure), most.max(figure)));
+        let ends = figures.fold((f64::MAX, f64::MIN), |(least, most), figure| {
+            (least.min(figure), most.max(figure))
+        });
         (factor, ends)
     };
     let mut ranges: Vec<(&str, (f64, f64))> = factors.into_iter().map(range).collect();
     ranges.sort_by(|(_, one), (_, other)| (other.1 - other.0).total_cmp(&(one.1 - one.0)));
-    let texts = ranges.iter().map(|(factor, (least, most))| format!("{factor} {least:.2} to {most:.2}"));
+    let texts = ranges
+        .iter()
+        .map(|(factor, (least, most))| format!("{factor} {least:.2} to {most:.2}"));
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// In how many of the rows in which a claim holds each other one holds too, of those that fail as chosen.
+/// In how many of the rows in which a claim holds each other one holds too, of those that fail as
+/// chosen.
 fn company(rows: &[Row], claim: usize) -> String {
-    let holding: Vec<&Row> = rows.iter().filter(|row| row.measured[claim].holds()).collect();
-    let others = failing().filter(|&(other, _)| other != claim).map(|(other, sought)| {
-        let both = holding.iter().filter(|row| row.measured[other].holds()).count();
-        format!("{} {both}", sought.column)
-    });
-    format!("of {} rows {}", holding.len(), others.collect::<Vec<_>>().join(", "))
+    let holding: Vec<&Row> = rows
+        .iter()
+        .filter(|row| row.measured[claim].holds())
+        .collect();
+    let others = failing()
+        .filter(|&(other, _)| other != claim)
+        .map(|(other, sought)| {
+            let both = holding
+                .iter()
+                .filter(|row| row.measured[other].holds())
+                .count();
+            format!("{} {both}", sought.column)
+        });
+    format!(
+        "of {} rows {}",
+        holding.len(),
+        others.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// The rows in which most claims hold, of those that the paper leaves room for.
@@ -104,10 +167,16 @@ fn together(rows: &[Row]) -> Vec<String> {
     let mut open: Vec<&Row> = rows.iter().filter(|row| row.condition.is_open()).collect();
     open.sort_by_key(|row| std::cmp::Reverse(row.held()));
     let line = |row: &&Row| {
-        let Row { condition, reading, .. } = row;
-        let fail = CLAIMS.iter().zip(&row.measured).filter(|(_, measured)| !measured.holds());
-        let fail: Vec<String> =
-            fail.map(|(sought, measured)| format!("{} {:.2}", sought.column, measured.median())).collect();
+        let Row {
+            condition, reading, ..
+        } = row;
+        let fail = CLAIMS
+            .iter()
+            .zip(&row.measured)
+            .filter(|(_, measured)| !measured.holds());
+        let fail: Vec<String> = fail
+            .map(|(sought, measured)| format!("{} {:.2}", sought.column, measured.median()))
+            .collect();
         format!(
             "together: {} of {} claims hold ({condition}; {reading}); not {}",
             row.held().0,

@@ -18,35 +18,89 @@ pub(super) struct Sought {
 }
 
 const fn holds(column: &'static str, text: &'static str) -> Sought {
-    Sought { column, text, wanted: None }
+    Sought {
+        column,
+        text,
+        wanted: None,
+    }
 }
 
 const fn fails(column: &'static str, text: &'static str, wanted: RangeInclusive<f64>) -> Sought {
-    Sought { column, text, wanted: Some(wanted) }
+    Sought {
+        column,
+        text,
+        wanted: Some(wanted),
+    }
 }
 
 /// All of them, in the order of their findings.
 pub(super) static CLAIMS: [Sought; 12] = [
-    holds("keep_alive", "pages a second of keep-alive, in times those of one request per connection"),
-    fails("lead", "performance's pages at half time, in times breadth-first's", LEAD..=f64::MAX),
-    fails("quality_after_half", "quality's PageRank after half of the pages, in %", GOOD_FIRST..=f64::MAX),
-    fails("capacity_after_half", "capacity's PageRank after half of the pages, in %", GOOD_FIRST..=f64::MAX),
-    holds("capacity_at_30_percent", "capacity's PageRank at 30 % of the time, in %"),
-    holds("capacity_zipf_at_third", "capacity's Zipf quality at a third of the time, in %"),
-    holds("capacity_zipf_at_half", "capacity's Zipf quality at half of the time, in %"),
-    holds("capacity_ahead", "how far capacity is ahead in Zipf quality, in points"),
-    fails("quality_above", "how far quality is above breadth-first in Zipf quality, in points", 0.0..=SLIGHTLY),
-    fails("performance_above", "how far performance is above breadth-first in Zipf quality, in points", 0.0..=SLIGHTLY),
-    holds("behind_page_rank", "how far capacity is behind quality in PageRank, in points"),
-    fails("behind_zipf", "how far capacity is behind quality in Zipf quality, in points", 0.0..=BEHIND),
+    holds(
+        "keep_alive",
+        "pages a second of keep-alive, in times those of one request per connection",
+    ),
+    fails(
+        "lead",
+        "performance's pages at half time, in times breadth-first's",
+        LEAD..=f64::MAX,
+    ),
+    fails(
+        "quality_after_half",
+        "quality's PageRank after half of the pages, in %",
+        GOOD_FIRST..=f64::MAX,
+    ),
+    fails(
+        "capacity_after_half",
+        "capacity's PageRank after half of the pages, in %",
+        GOOD_FIRST..=f64::MAX,
+    ),
+    holds(
+        "capacity_at_30_percent",
+        "capacity's PageRank at 30 % of the time, in %",
+    ),
+    holds(
+        "capacity_zipf_at_third",
+        "capacity's Zipf quality at a third of the time, in %",
+    ),
+    holds(
+        "capacity_zipf_at_half",
+        "capacity's Zipf quality at half of the time, in %",
+    ),
+    holds(
+        "capacity_ahead",
+        "how far capacity is ahead in Zipf quality, in points",
+    ),
+    fails(
+        "quality_above",
+        "how far quality is above breadth-first in Zipf quality, in points",
+        0.0..=SLIGHTLY,
+    ),
+    fails(
+        "performance_above",
+        "how far performance is above breadth-first in Zipf quality, in points",
+        0.0..=SLIGHTLY,
+    ),
+    holds(
+        "behind_page_rank",
+        "how far capacity is behind quality in PageRank, in points",
+    ),
+    fails(
+        "behind_zipf",
+        "how far capacity is behind quality in Zipf quality, in points",
+        0.0..=BEHIND,
+    ),
 ];
 
 /// The claims that fail as chosen, each with its number.
 pub(super) fn failing() -> impl Iterator<Item = (usize, &'static Sought)> {
-    CLAIMS.iter().enumerate().filter(|(_, sought)| sought.wanted.is_some())
+    CLAIMS
+        .iter()
+        .enumerate()
+        .filter(|(_, sought)| sought.wanted.is_some())
 }
 
-/// A claim's number on the webs of a condition, in ascending order, and on how many of them it holds.
+/// A claim's number on the webs of a condition, in ascending order, and on how many of them it
+/// holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Measured {
     pub(super) figures: Vec<f64>,
@@ -75,12 +129,21 @@ pub(super) struct Row {
 impl Row {
     /// A row without webs.
     pub(super) fn new(condition: Condition, reading: Reading) -> Self {
-        Row { condition, reading, measured: vec![Measured::default(); CLAIMS.len()] }
+        Row {
+            condition,
+            reading,
+            measured: vec![Measured::default(); CLAIMS.len()],
+        }
     }
 
     /// Adds what was found on one web.
     pub(super) fn add(&mut self, findings: &[Finding]) -> anyhow::Result<()> {
-        ensure!(findings.len() == CLAIMS.len(), "{} of {} claims were judged", findings.len(), CLAIMS.len());
+        ensure!(
+            findings.len() == CLAIMS.len(),
+            "{} of {} claims were judged",
+            findings.len(),
+            CLAIMS.len()
+        );
         for (measured, finding) in self.measured.iter_mut().zip(findings) {
             measured.figures.push(finding.figure);
             measured.figures.sort_unstable_by(f64::total_cmp);
@@ -89,21 +152,33 @@ impl Row {
         Ok(())
     }
 
-    /// How many claims hold on most webs; and on how many webs claims hold, which tells equals apart.
+    /// How many claims hold on most webs; and on how many webs claims hold, which tells equals
+    /// apart.
     pub(super) fn held(&self) -> (usize, usize) {
-        let most = self.measured.iter().filter(|measured| measured.holds()).count();
-        (most, self.measured.iter().map(|measured| measured.holding).sum())
+        let most = self
+            .measured
+            .iter()
+            .filter(|measured| measured.holds())
+            .count();
+        (
+            most,
+            self.measured.iter().map(|measured| measured.holding).sum(),
+        )
     }
 
     /// How far the claim's number is from where it has to be.
     pub(super) fn missed_by(&self, claim: usize) -> f64 {
         let median = self.measured[claim].median();
-        let missed = |wanted: &RangeInclusive<f64>| (wanted.start() - median).max(median - wanted.end()).max(0.0);
+        let missed = |wanted: &RangeInclusive<f64>| {
+            (wanted.start() - median)
+                .max(median - wanted.end())
+                .max(0.0)
+        };
         CLAIMS[claim].wanted.as_ref().map_or(0.0, missed)
     }
 
-    /// Less for the row that is better for a claim: where it holds, then where it comes nearest, then where more claims
-    /// hold.
+    /// Less for the row that is better for a claim: where it holds, then where it comes nearest,
+    /// then where more claims hold.
     pub(super) fn cmp_for(&self, claim: usize, other: &Row) -> Ordering {
         let holds = |row: &Row| row.measured[claim].holds();
         (holds(other).cmp(&holds(self)))
