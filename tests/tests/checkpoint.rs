@@ -9,6 +9,7 @@ use rhumb_tests::harness::{
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -79,6 +80,11 @@ fn manifest(dir: &Path) -> Value {
 
 /// A command on a crawl that goes on beside the test.
 fn begin(crawl: &Running, arguments: &[&str]) -> Child {
+    begin_heard(crawl, arguments, Stdio::null())
+}
+
+/// The same, with what it says going there.
+fn begin_heard(crawl: &Running, arguments: &[&str], says: Stdio) -> Child {
     let mut command = Command::new(binaries().join("rhumb"));
     command
         .args(arguments)
@@ -86,9 +92,8 @@ fn begin(crawl: &Running, arguments: &[&str]) -> Child {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("rhumb can be started")
+        .stderr(says);
+    command.spawn().expect("rhumb can be started")
 }
 
 /// Waits until the crawl is held.
@@ -96,21 +101,32 @@ fn until_held(crawl: &mut Running) {
     crawl.until(MINUTE, |summary| summary.held.is_some());
 }
 
-/// Begins a checkpoint whose hold lasts: the web is silent until the parser stands still, so pages
-/// are on their way, and the parser keeps them. Gives the command and the parser.
+/// Begins a checkpoint whose hold lasts: answers wait until all processes heed the hold and the
+/// parser stands still. So pages are on their way, and the parser keeps them. Gives the command and
+/// the parser.
 fn begin_that_waits(world: &World, crawl: &mut Running, dir: &Path) -> (Child, u32) {
     let parser = crawl.pids("parser")[0];
-    world.web.cut(Some(Outage::Silent));
-    let command = begin(crawl, &["checkpoint", &text(dir)]);
-    until_held(crawl);
+    world.web.hold_answers(true);
+    let mut command = begin_heard(crawl, &["checkpoint", &text(dir)], Stdio::piped());
+    let says = command.stderr.take().expect("a pipe");
+    let mut lines = BufReader::new(says).lines().map_while(Result::ok);
+    assert!(
+        lines.any(|line| line.starts_with("draining: ")),
+        "it drains"
+    );
+    std::thread::spawn(move || lines.for_each(drop));
     signal(parser, Signal::STOP);
-    world.web.cut(None);
+    world.web.hold_answers(false);
     crawl.until(MINUTE, |summary| {
-        summary
-            .consumers
-            .iter()
-            .any(|consumer| consumer.name == "parser" && consumer.unacked > 0)
+        let mut consumers = summary.consumers.iter();
+        consumers
+            .any(|consumer| consumer.name == "parser" && consumer.waiting + consumer.unacked > 0)
     });
+    let is_held = crawl.status().is_some_and(|summary| summary.held.is_some());
+    assert!(
+        is_held && !dir.join("checkpoint.json").exists(),
+        "the hold waits for the parser"
+    );
     (command, parser)
 }
 

@@ -52,12 +52,17 @@ pub(super) fn seat() -> Seat {
         "a test has one world at a time: drop the first one before"
     );
     loop {
-        for number in 0..SEATS {
-            let file = file(number);
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                return Seat::new(file);
+        // Who wants all seats keeps others from taking one.
+        let turn = file("turn");
+        if flock(&turn, FlockOperation::NonBlockingLockShared).is_ok() {
+            for number in 0..SEATS {
+                let file = file(&number.to_string());
+                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                    return Seat::new(file);
+                }
             }
         }
+        drop(turn);
         std::thread::sleep(LOOK_EVERY);
     }
 }
@@ -73,18 +78,19 @@ pub fn alone() -> Vec<Seat> {
         0,
         "a test has one world at a time: drop the first one before"
     );
-    // All take them in the same order, so nobody waits for one who waits.
-    (0..SEATS)
-        .map(|number| {
-            let file = file(number);
-            flock(&file, FlockOperation::LockExclusive).expect("a lock");
-            Seat::new(file)
-        })
-        .collect()
+    // Those who wait for their turn meanwhile come next, while the seats are free.
+    let turn = locked(file("turn"));
+    let seats = (0..SEATS).map(|number| locked(file(&number.to_string())));
+    seats.chain([turn]).collect()
 }
 
-fn file(number: usize) -> File {
-    let path = std::env::temp_dir().join(format!("rhumb-tests-{number}.lock"));
+fn locked(file: File) -> Seat {
+    flock(&file, FlockOperation::LockExclusive).expect("a lock");
+    Seat::new(file)
+}
+
+fn file(name: &str) -> File {
+    let path = std::env::temp_dir().join(format!("rhumb-tests-{name}.lock"));
     File::options()
         .create(true)
         .truncate(false)

@@ -243,6 +243,11 @@ impl SyntheticWeb {
         self.web.network.set(outage);
     }
 
+    /// Answers over HTTP/1.1 wait from now on, or go: what was asked meanwhile is answered then.
+    pub fn hold_answers(&self, held: bool) {
+        self.web.network.hold_answers(held);
+    }
+
     /// The DNS server answers no more, or answers again.
     pub fn silence_names(&self, silent: bool) {
         self.web.network.silence_names(silent);

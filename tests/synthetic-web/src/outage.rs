@@ -5,7 +5,6 @@
 //! or came meanwhile, are reset: what a crawler has given up is not counted later.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-
 use tokio::sync::watch;
 
 /// What a crawler sees of a network that is down.
@@ -22,6 +21,7 @@ pub enum Outage {
 pub(crate) struct Network {
     outage: watch::Sender<Option<Outage>>,
     names_are_silent: AtomicBool,
+    answers_wait: AtomicBool,
 }
 
 impl Network {
@@ -37,6 +37,15 @@ impl Network {
 
     pub(crate) fn names_are_silent(&self) -> bool {
         self.names_are_silent.load(Ordering::Relaxed)
+    }
+
+    /// Lets answers wait, or go.
+    pub(crate) fn hold_answers(&self, held: bool) {
+        self.answers_wait.store(held, Ordering::Relaxed);
+    }
+
+    pub(crate) fn answers_wait(&self) -> bool {
+        self.answers_wait.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_down(&self) -> bool {

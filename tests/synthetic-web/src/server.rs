@@ -30,6 +30,8 @@ const PARALLEL_GRACE: Duration = Duration::from_millis(5);
 /// Ports tried until one is free on all addresses.
 const PORT_TRIES: usize = 50;
 const BACKLOG: u32 = 1024;
+/// How often an answer that is held looks whether it may go.
+const HELD_LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// What all connections share.
 #[derive(Debug)]
@@ -256,6 +258,9 @@ async fn answer(
         resource = Resource::of_path(&web.plan, host, without_session(&request.target));
     }
     http::wait(stream, buffer, web.plan.latency(host, resource)).await?;
+    while web.network.answers_wait() {
+        http::wait(stream, buffer, HELD_LOOK_EVERY).await?;
+    }
     let head_only = request.method == Method::Head;
     let exchange = Exchange {
         plan: &web.plan,
