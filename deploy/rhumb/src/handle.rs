@@ -93,6 +93,13 @@ pub fn local(layers: &Layers) -> Result<Pipeline, ConfigError> {
     layers.load()
 }
 
+/// Tells the operator what to mend in a configuration one day.
+pub fn warn(pipeline: &Pipeline) {
+    for warning in &pipeline.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
 /// Puts the layers on top of the configuration that the crawl in their data directory runs or ran
 /// with. They stay as they are when no crawl is there, or when they name a file of their own.
 ///

@@ -1,6 +1,6 @@
 //! Rights: what each user may do at the broker, derived from the tables of the topology.
 //!
-//! In: a user, and the configuration, which names the crawl and the subjects. Out: the subjects
+//! In: a user, and the configuration, which names the crawl. Out: the subjects
 //! that the user may publish to and subscribe to. A call of the broker's JetStream is a message to
 //! a subject, too.
 //!

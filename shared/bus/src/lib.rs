@@ -1,8 +1,8 @@
-//! The broker: connection, subjects, streams and consumers made from `pipeline.yaml`.
+//! The broker: connection, streams and consumers, as the table of edges and `pipeline.yaml` say.
 //!
 //! Streams and consumers are created when a crawl begins or goes on, idempotently; one that exists
 //! with other settings that cannot be changed in place is a clear error. Which there are,
-//! [`rhumb_wire::topology`] says; their subjects and settings come from the configuration.
+//! [`rhumb_wire::topology`] says; their settings come from the configuration.
 
 mod access;
 mod consumers;

@@ -247,10 +247,18 @@ impl Check {
     pub(super) fn streams(&mut self, edges: &Edges, max_payload: Bytes) {
         let defaults = &edges.defaults;
         self.stream("edges.defaults", defaults, None);
+        self.bytes_max("edges.defaults", None, defaults.bytes_max, max_payload);
         for (name, edge) in edges.streams() {
             let key = format!("edges.{name}");
             self.stream(&key, edge, Some(defaults));
-            self.bytes_max(&key, Edge::from_name(name), edge.bytes_max, max_payload);
+            let of = Edge::from_name(name);
+            let is_special = matches!(
+                of,
+                Some(Edge::UrlsSplit | Edge::UrlsNew | Edge::UrlsReady | Edge::Pages)
+            );
+            if is_special || edge.bytes_max != defaults.bytes_max {
+                self.bytes_max(&key, of, edge.bytes_max, max_payload);
+            }
         }
     }
 

@@ -63,9 +63,9 @@ pub(super) fn take_out_fixed(tree: &mut Tree) -> Result<Vec<String>, ConfigError
             }
             taken.push(path);
         }
-        if fields.is_empty() && !is_stream(key) {
-            take_out(tree, key);
-        }
+    }
+    for key in keys().filter(|key| !is_stream(key)) {
+        take_out_empty(tree, key);
     }
     if taken.is_empty() {
         return Ok(Vec::new());
@@ -76,21 +76,23 @@ pub(super) fn take_out_fixed(tree: &mut Tree) -> Result<Vec<String>, ConfigError
     )])
 }
 
-/// Takes out a section, and the section around it if that is empty then.
-fn take_out(tree: &mut Tree, key: &str) {
-    let mut path = format!("edges.{key}");
-    while let Some((parent, name)) = path.rsplit_once('.') {
-        let parent = parent.to_owned();
-        let Some(Tree::Object(fields)) =
-            tree.pointer_mut(&format!("/{}", parent.replace('.', "/")))
-        else {
-            return;
+/// Takes out a section that says nothing, and the section around it if that says nothing then.
+fn take_out_empty(tree: &mut Tree, key: &str) {
+    let group = key.split_once('.').map(|(group, _)| group);
+    for section in [Some(key), group].into_iter().flatten() {
+        let says_nothing = |value: &Tree| {
+            value
+                .as_object()
+                .map_or(value.is_null(), serde_json::Map::is_empty)
         };
-        fields.remove(name);
-        if !fields.is_empty() {
-            return;
+        if !tree.pointer(&pointer(section)).is_some_and(says_nothing) {
+            continue;
         }
-        path = parent;
+        let path = pointer(section);
+        let (parent, name) = path.rsplit_once('/').unwrap_or_default();
+        if let Some(Tree::Object(fields)) = tree.pointer_mut(parent) {
+            fields.remove(name);
+        }
     }
 }
 
@@ -126,8 +128,12 @@ fn fixed(key: &str) -> Vec<(&'static str, String)> {
 mod tests {
     use super::*;
     use crate::Layers;
+    use crate::differences;
     use crate::load::shipped;
     use std::time::Duration;
+
+    /// The section as it was before there were defaults.
+    const EARLIER: &str = include_str!("edge_keys/earlier.yaml");
 
     fn load(set: &[&str]) -> Result<crate::Pipeline, ConfigError> {
         let local = ["network.allow_private_addresses=true"];
@@ -195,24 +201,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_of_an_earlier_version_says_of_all_edges_is_read_with_one_warning() {
-        let mut set = Vec::new();
-        for key in keys() {
-            for (field, value) in fixed(key) {
-                set.push(format!("edges.{key}.{field}='{value}'"));
-            }
-        }
-        assert!(set.contains(&"edges.urls.found.retention='work-queue'".to_owned()));
-        assert!(set.contains(&"edges.fetch.jobs.subject='fetch.jobs.{instance}'".to_owned()));
-        let set: Vec<&str> = set.iter().map(String::as_str).collect();
-        let pipeline = load(&set).unwrap();
-        let [warning] = pipeline.warnings.as_slice() else {
-            panic!("{:?}", pipeline.warnings)
+    fn a_file_of_an_earlier_version_is_read_with_one_warning() {
+        let (_, pipeline) = shipped();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pipeline.yaml");
+        std::fs::write(&file, EARLIER).unwrap();
+        let set = vec!["network.allow_private_addresses=true".to_owned()];
+        let layers = Layers {
+            file: Some(file),
+            set,
         };
-        assert!(
-            warning.contains("edges.pages.retention")
-                && warning.contains("edges.dns.refresh.subject"),
-            "{warning}"
+        let earlier = layers.load_with(std::iter::empty()).unwrap();
+        let [warning] = earlier.warnings.as_slice() else {
+            panic!("{:?}", earlier.warnings)
+        };
+        assert!(warning.contains("edges.pages.retention"), "{warning}");
+        assert!(warning.contains("edges.dns.refresh.subject"), "{warning}");
+        assert_eq!(
+            format!("{:?}", earlier.edges),
+            format!("{:?}", pipeline.edges)
         );
         assert!(
             load(&["edges.pages.ack_wait=7s"])
@@ -223,8 +230,33 @@ mod tests {
     }
 
     #[test]
+    fn a_crawl_that_an_earlier_version_began_is_read_as_it_was() {
+        assert_eq!(differences(EARLIER, &[]).unwrap(), []);
+        let set = vec!["network.allow_private_addresses=true".to_owned()];
+        let over = Layers { file: None, set }.load_over(EARLIER).unwrap();
+        assert_eq!(over.edges.pages.ack_wait, Duration::from_secs(60));
+        let text = Layers::default().text().unwrap();
+        assert!(!text.contains("subject") && !text.contains("retention"));
+    }
+
+    #[test]
+    fn sections_of_edges_that_say_nothing_are_none() {
+        for nothing in [
+            "dns: {}",
+            "urls: {filtered: null}",
+            "content: {asks: {}}",
+            "errands: {}",
+        ] {
+            let set = format!("edges={{{nothing}}}");
+            assert!(load(&[&set]).is_ok(), "{nothing}");
+        }
+        assert!(load(&["edges.dns.refresh.ack_wait=5s"]).is_err());
+    }
+
+    #[test]
     fn a_bad_default_is_named_once_and_where_it_stands() {
         for bad in [
+            "edges.defaults.bytes_max=1MiB",
             "edges.defaults.ack_wait=0s",
             "edges.defaults.ack_wait=5",
             "edges.defaults.ack_weight=5s",

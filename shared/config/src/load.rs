@@ -153,10 +153,11 @@ impl Layers {
             ..self.clone()
         }
         .tree(environment())?;
-        merge(
-            &mut tree,
-            parse_yaml("the crawl's configuration at the broker", public)?,
-        );
+        let mut public = parse_yaml("the crawl's configuration at the broker", public)?;
+        edge_keys::take_out_fixed(&mut public)?;
+        // What it has from its defaults goes before a file that says more.
+        edge_keys::fill_in(&mut public)?;
+        merge(&mut tree, public);
         for assignment in &self.set {
             assign(&mut tree, assignment)?;
         }
@@ -268,7 +269,7 @@ fn read(mut tree: Tree) -> Result<Pipeline, ConfigError> {
         return Err(ConfigError::Range(errors));
     }
     Ok(Pipeline {
-        given: Given(Arc::new(tree)),
+        given: Given(Arc::new(full)),
         warnings,
         ..pipeline.hurried()
     })

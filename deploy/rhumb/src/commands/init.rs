@@ -50,6 +50,9 @@ impl Init {
         }
         let pipeline = handle::local(&layers)?;
         log::begin(&pipeline.log, handle::PROGRAM);
+        if restore.is_none() {
+            handle::warn(&pipeline);
+        }
         restore
             .iter()
             .try_for_each(|restore| restore.check(&pipeline))?;

@@ -19,7 +19,7 @@ use super::tide::Tide;
 use crate::binaries;
 use crate::broker::{Broker, BrokerOptions};
 use crate::control::SUPERVISOR;
-use crate::handle::{Handle, assignment, keep};
+use crate::handle::{self, Handle, assignment, keep};
 use crate::lock::{LOCK, lock};
 use crate::processes::{Launch, Processes};
 use crate::report;
@@ -129,8 +129,10 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
         product_token,
         "crawling"
     );
-    for warning in &pipeline.warnings {
-        tracing::warn!("{warning}");
+    // Nobody has written what a crawl or a checkpoint keeps.
+    let is_kept = plan.layers.file == Some(Pipeline::kept_file(&data)) || restore.is_some();
+    if !is_kept {
+        handle::warn(pipeline);
     }
     leave_unarchived(&bus, pipeline).await?;
     give_again_if_alone(&bus, &buckets, pipeline).await;

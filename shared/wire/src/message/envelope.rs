@@ -9,9 +9,9 @@
 //! unaligned, so the archive is copied to aligned memory before it is checked and read. A large
 //! message can be read there ([`InPlace`]).
 //!
-//! A program reads the present version of a message and the one before ([`EdgeMessage::BEFORE`]),
-//! so that the consumers of an edge can be updated before its producers. What is of another version
-//! is parked.
+//! A program reads the present version of a message and, where builds that may still run or whose
+//! crawls may go on made another, that one ([`EdgeMessage::BEFORE`]). So the consumers of an edge
+//! can be updated before its producers. What is of another version is parked.
 
 use crate::topology::Edge;
 use bytes::Bytes;
@@ -37,7 +37,7 @@ pub trait EdgeMessage: Archive + Sized {
     const VERSION: u8;
     /// It answers a request on its edge: it goes to the asker's inbox, not to the edge's subject.
     const IS_REPLY: bool = false;
-    /// The version before, which is read as well; none of a message that never had another.
+    /// The version before, which is read as well; none where no build that may still run made one.
     const BEFORE: Option<Before<Self>> = None;
 
     /// Bytes that its archive will have, about: memory for so many is taken at once.

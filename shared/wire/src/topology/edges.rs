@@ -23,8 +23,8 @@ impl Edge {
         }
     }
 
-    /// The edge's name, as operators write it (`rhumb tap urls.new`), and its key below `edges` in
-    /// `pipeline.yaml`.
+    /// The edge's name, as operators write it (`rhumb tap urls.new`), and the key of its stream
+    /// below `edges` in `pipeline.yaml`.
     pub const fn name(self) -> &'static str {
         match self {
             Edge::Further { name, .. } => name,
@@ -95,7 +95,7 @@ impl Edge {
 pub struct EdgeRow {
     /// The edge.
     pub edge: Edge,
-    /// Its name for operators, and its key below `edges` in `pipeline.yaml`.
+    /// Its name for operators, and the key of its stream below `edges` in `pipeline.yaml`.
     pub name: &'static str,
     /// What carries it.
     pub kind: Kind,

@@ -54,7 +54,7 @@ impl StageName {
     }
 
     /// The stage of that name, if there is one; stages of others (see
-    /// `tests/src/bin/count_titles.rs`) are none of ours.
+    /// `examples/titles`) are none of ours.
     pub fn from_name(name: &str) -> Option<StageName> {
         StageName::ALL
             .into_iter()
