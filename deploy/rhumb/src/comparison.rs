@@ -129,7 +129,7 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// Counts a URL. Says whether it differs.
+    /// Counts a URL. Returns whether it differs.
     fn counts(&mut self, a: Option<&Entry>, b: Option<&Entry>) -> bool {
         let (Some(a), Some(b)) = (a, b) else {
             self.only_a += u64::from(b.is_none());
@@ -145,7 +145,7 @@ impl Comparison {
         outcome || status || title
     }
 
-    /// Says whether nothing differs.
+    /// Returns whether nothing differs.
     pub(crate) fn is_equal(&self) -> bool {
         self.differing == 0
     }

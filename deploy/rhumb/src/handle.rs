@@ -191,8 +191,8 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     }
 }
 
-/// Says whether the crawl of a data directory is the one that a configuration names by its broker,
-/// and maybe by its name.
+/// Returns whether the crawl of a data directory is the one that a configuration names by its
+/// broker, and maybe by its name.
 fn is_meant(handle: &Handle, url: &str, own: &Pipeline) -> bool {
     shown(&handle.broker) == shown(url) && (own.crawl == UNNAMED || own.crawl == handle.crawl)
 }

@@ -10,8 +10,8 @@ pub(crate) const ARCHIVER: &str = StageName::Archiver.name();
 /// The stages that own the state of partitions.
 pub(crate) const WITH_STATE: [&str; 2] = [StageName::Dedup.name(), StageName::Scheduler.name()];
 
-/// Says whether a stage owns the state of partitions. It is scaled by moving them, and its counts
-/// are in the equations of P3.
+/// Returns whether a stage owns the state of partitions. It is scaled by moving them, and its
+/// counts are in the equations of P3.
 pub(crate) fn owns_partitions(stage: &str) -> bool {
     StageName::from_name(stage).is_some_and(|stage| stage.row().has_state)
 }

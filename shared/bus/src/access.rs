@@ -257,7 +257,7 @@ impl Access {
     }
 }
 
-/// Says whether it is time to tell something, and remembers that it was told.
+/// Returns whether it is time to tell something, and remembers that it was told.
 fn is_due(said: &mut Vec<(String, Instant)>, news: &str) -> bool {
     said.retain(|(_, at)| at.elapsed() < SAY_EVERY);
     let is_due = said.iter().all(|(other, _)| other != news);

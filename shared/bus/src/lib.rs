@@ -53,8 +53,8 @@ pub struct Bus {
     pub subjects: Arc<Subjects>,
 }
 
-/// Says whether a subject is one on which somebody awaits an answer. An answer to any other would
-/// let who may only ask write where who answers may.
+/// Returns whether a subject is one on which somebody awaits an answer. An answer to any other
+/// would let who may only ask write where who answers may.
 pub fn is_inbox(subject: &str) -> bool {
     subject.starts_with("_INBOX")
 }
@@ -159,7 +159,7 @@ impl Bus {
         self.client.statistics().connects.load(Ordering::Relaxed)
     }
 
-    /// Says whether the connection stands right now.
+    /// Returns whether the connection stands right now.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
     }

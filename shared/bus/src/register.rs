@@ -240,7 +240,7 @@ impl Register {
         Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(kept.unwrap_or(now)))
     }
 
-    /// Says whether this generation of the crawl has made a stream.
+    /// Returns whether this generation of the crawl has made a stream.
     pub(super) async fn has_made(&self, stream: &str, identity: &Identity) -> anyhow::Result<bool> {
         let made = self.bucket.get(format!("stream.{stream}")).await?;
         Ok(made

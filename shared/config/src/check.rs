@@ -33,12 +33,12 @@ const OWN_HEADERS: [&str; 18] = [
     "user-agent",
 ];
 
-/// Says whether names of headers and media types may have the byte (RFC 9110, section 5.6.2).
+/// Returns whether names of headers and media types may have the byte (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Says whether a text can be a token of a subject, and the name of a crawl, of a user or of a
+/// Returns whether a text can be a token of a subject, and the name of a crawl, of a user or of a
 /// topic.
 pub fn is_name(text: &str) -> bool {
     let letters = text

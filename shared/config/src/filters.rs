@@ -59,7 +59,7 @@ impl Filters {
         (origin.depth > self.max_depth).then_some(FilterReason::Depth)
     }
 
-    /// Says whether a URL is not too long.
+    /// Returns whether a URL is not too long.
     pub fn fits(&self, url: &str) -> bool {
         url.len() <= self.url_bytes_max
     }
@@ -107,8 +107,8 @@ impl Filters {
     }
 }
 
-/// Says whether a segment of the path stands in it more than `limit` times: `/a/b/a/b/a/b` is what
-/// relative links on a page that answers under every path lead to.
+/// Returns whether a segment of the path stands in it more than `limit` times: `/a/b/a/b/a/b` is
+/// what relative links on a page that answers under every path lead to.
 fn repeats_more_than(path: &str, limit: usize) -> bool {
     let n_segments = path.bytes().filter(|&byte| byte == b'/').count();
     if n_segments <= limit {

@@ -41,7 +41,7 @@ pub enum HostPattern {
 }
 
 impl Group {
-    /// Says whether a host, in lower case, belongs to it.
+    /// Returns whether a host, in lower case, belongs to it.
     pub fn has(&self, host: &str) -> bool {
         self.by.is_some() || self.hosts.iter().any(|pattern| pattern.matches(host))
     }

@@ -17,12 +17,12 @@ impl Patterns {
         RegexSet::new(patterns).map(Patterns)
     }
 
-    /// Says whether there are no expressions.
+    /// Returns whether there are no expressions.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Says whether one of them matches somewhere in the text.
+    /// Returns whether one of them matches somewhere in the text.
     pub fn matches(&self, text: &str) -> bool {
         self.0.is_match(text)
     }

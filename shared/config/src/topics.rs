@@ -68,7 +68,7 @@ impl Topics {
         self.configured.get(topic).unwrap_or(&self.others)
     }
 
-    /// Says whether a topic is configured.
+    /// Returns whether a topic is configured.
     pub fn has(&self, topic: &str) -> bool {
         self.configured.contains_key(topic)
     }

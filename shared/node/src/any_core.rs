@@ -73,7 +73,7 @@ impl From<StoreError> for Refusal {
 
 /// A core with its shell, whatever their types.
 pub trait AnyCore {
-    /// Says whether this program knows the schema version of a message.
+    /// Returns whether this program knows the schema version of a message.
     fn reads(&self, edge: Edge, payload: &[u8]) -> bool;
 
     /// Reads an input and steps the core with it.
@@ -109,10 +109,10 @@ pub trait AnyCore {
     /// When to wake the core although nothing came, if ever.
     fn wake_at(&self) -> Option<Timestamp>;
 
-    /// Says whether the core takes more input now.
+    /// Returns whether the core takes more input now.
     fn wants_input(&self) -> bool;
 
-    /// Says whether the core holds nothing that a drain should wait for.
+    /// Returns whether the core holds nothing that a drain should wait for.
     fn is_idle(&self) -> bool;
 
     /// The lease on the core's partitions was taken again, under this epoch.
@@ -124,12 +124,12 @@ pub trait AnyCore {
     /// Operators ask this of the crawl from now on.
     fn orders(&mut self, orders: &Orders);
 
-    /// The configuration is this from now on. Says whether core and shell go by it: if not, they
+    /// The configuration is this from now on. Returns whether core and shell go by it: if not, they
     /// are opened anew.
     fn configure(&mut self, pipeline: &Pipeline) -> bool;
 
-    /// Says whether all has come that belongs to a partition that was split, and not to one of its
-    /// halves.
+    /// Returns whether all has come that belongs to a partition that was split, and not to one of
+    /// its halves.
     fn has_all(&self, partition: u16) -> bool;
 
     /// A partition that is to be split, if there is one.

@@ -72,7 +72,7 @@ enum Standing {
     Runs(Result<(), String>),
 }
 
-/// Says whether the connection to the broker stands.
+/// Returns whether the connection to the broker stands.
 type IsConnected = Box<dyn Fn() -> bool + Send + Sync>;
 
 struct Shared {
@@ -154,7 +154,7 @@ impl Shared {
 /// Why a process is not ready that has no broker.
 pub const NOT_CONNECTED: &str = "not connected to the broker";
 
-/// Says whether a process is ready; for its metrics.
+/// Returns whether a process is ready; for its metrics.
 #[derive(Clone)]
 pub struct Readiness(Arc<Shared>);
 

@@ -40,7 +40,7 @@ impl InHand {
         this
     }
 
-    /// Says whether an input may be one that earlier lives died of.
+    /// Returns whether an input may be one that earlier lives died of.
     pub(super) fn suspects(&self, edge: Edge, payload: &[u8]) -> bool {
         self.deaths.suspect(edge, payload)
     }

@@ -128,7 +128,7 @@ impl Inputs<'_> {
         Ok((inputs, opened))
     }
 
-    /// Says whether the broker has forgotten a consumer of a stream that the instance takes part
+    /// Returns whether the broker has forgotten a consumer of a stream that the instance takes part
     /// in. One that the crawl does not wait for may have been removed for good reason, unless there
     /// are no others either.
     pub(super) async fn are_forgotten(&self, source: Source, edge: Edge) -> anyhow::Result<bool> {

@@ -5,7 +5,7 @@ use rhumb_config::identity::Misfit;
 use rhumb_stage::settlement::Rewound;
 use rhumb_stage::store::StoreError;
 
-/// Says whether to start again would not help.
+/// Returns whether to start again would not help.
 pub(super) fn is_final(error: &anyhow::Error) -> bool {
     error.is::<ConfigError>()
         || error.is::<Misfit>()

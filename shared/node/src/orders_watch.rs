@@ -74,7 +74,7 @@ impl OrdersWatch {
         self.given.borrow().clone()
     }
 
-    /// Says whether there are others than the core heeds.
+    /// Returns whether there are others than the core heeds.
     pub(super) fn has_others(&self) -> bool {
         let given = self.given.borrow();
         (given.revision, given.orders.hold.is_some()) != self.heeded
@@ -85,7 +85,7 @@ impl OrdersWatch {
         self.heeded = (revision, is_held);
     }
 
-    /// Says whether the core heeds a hold.
+    /// Returns whether the core heeds a hold.
     pub(super) fn is_held(&self) -> bool {
         self.heeded.1
     }
@@ -142,7 +142,7 @@ impl Renewal {
         Renewal(orders.hold.take().map(|hold| (hold.renewed_s, None)))
     }
 
-    /// Says whether there is a hold, or may be one.
+    /// Returns whether there is a hold, or may be one.
     fn may_be_held(&self) -> bool {
         self.0.is_some()
     }

@@ -104,8 +104,8 @@ impl Overseer {
         }
     }
 
-    /// Says whether the leading table tells of splits of which that of this instance's stage does
-    /// not.
+    /// Returns whether the leading table tells of splits of which that of this instance's stage
+    /// does not.
     fn follows(&self, tables: &Tables, leader: &OwnersTable) -> bool {
         let own = self
             .seat

@@ -143,7 +143,7 @@ impl Ownership {
         Fence(self.state.clone())
     }
 
-    /// Says whether another process has become the owner.
+    /// Returns whether another process has become the owner.
     pub fn is_lost(&self) -> bool {
         self.held_until().is_none()
     }
@@ -171,7 +171,7 @@ impl Ownership {
 pub(super) struct Fence(Arc<Mutex<State>>);
 
 impl Fence {
-    /// Says whether something may be written now.
+    /// Returns whether something may be written now.
     pub(super) fn is_held(&self) -> bool {
         let State { deadline, lost, .. } = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         !lost && Instant::now() < deadline

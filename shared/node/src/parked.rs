@@ -100,7 +100,7 @@ async fn put_all_back(
     Ok(())
 }
 
-/// Says whether this program reads a message: each one of a frame, and what a reference names,
+/// Returns whether this program reads a message: each one of a frame, and what a reference names,
 /// which shows when it is read.
 fn reads_all(edge: Edge, message: &Bytes, reads: impl Fn(Edge, &[u8]) -> bool) -> bool {
     if edge.is_spooled() && matches!(Reference::read(edge, message), Ok(Some(_)) | Err(_)) {

@@ -97,7 +97,7 @@ impl Process {
         })
     }
 
-    /// Takes over what operators have set. Says whether any of it concerns the stage.
+    /// Takes over what operators have set. Returns whether any of it concerns the stage.
     ///
     /// # Errors
     /// The configuration of this process does not accept it.

@@ -25,7 +25,7 @@ struct Noted {
 }
 
 impl Rates {
-    /// Says whether figures are to be noted again.
+    /// Returns whether figures are to be noted again.
     pub(super) fn are_due(&self, now: Timestamp) -> bool {
         self.latest.handled.is_empty() || now.since(self.latest.at) >= EVERY
     }

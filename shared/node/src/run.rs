@@ -112,7 +112,7 @@ enum Heard {
 }
 
 impl Heard {
-    /// Says whether the core is stepped with it.
+    /// Returns whether the core is stepped with it.
     fn steps(&self) -> bool {
         matches!(
             self,
@@ -533,7 +533,7 @@ impl Loop {
     }
 }
 
-/// Says whether the broker keeps the stream of an edge in its memory alone.
+/// Returns whether the broker keeps the stream of an edge in its memory alone.
 fn is_in_memory(pipeline: &Pipeline, edge: Edge) -> bool {
     pipeline
         .edges

@@ -9,7 +9,7 @@ const SAY_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct Saying(Option<Instant>);
 
 impl Saying {
-    /// Says whether it is to be said now.
+    /// Returns whether it is to be said now.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self
             .0

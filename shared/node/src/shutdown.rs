@@ -96,7 +96,7 @@ impl Shutdown {
         }
     }
 
-    /// Says whether the process is to end after a SIGTERM that it outlived.
+    /// Returns whether the process is to end after a SIGTERM that it outlived.
     fn is_over(&mut self) -> bool {
         let (Some(asked_at), Some(Wishes { tables, seat, wait })) = (self.asked_at, &self.wishes)
         else {

@@ -77,7 +77,7 @@ impl Telling {
         self.front.health.runs(moment.readiness());
     }
 
-    /// Answers a control request; what is none gets no answer. Says whether it tells of other
+    /// Answers a control request; what is none gets no answer. Returns whether it tells of other
     /// orders.
     pub(super) async fn answer(&self, request: async_nats::Message, moment: Moment<'_>) -> bool {
         let reply = request.reply.filter(|reply| is_inbox(reply));

@@ -63,8 +63,8 @@ impl Owners {
             .len()
     }
 
-    /// Says whether the wanted instances have all partitions, each as many as another or one more,
-    /// and none too heavy a share.
+    /// Returns whether the wanted instances have all partitions, each as many as another or one
+    /// more, and none too heavy a share.
     pub fn are_even(&self) -> bool {
         self.moving() == 0 && self.moves().is_empty()
     }

@@ -90,7 +90,7 @@ impl Directory {
         given.map(|given| given.hashes.clone())
     }
 
-    /// Says whether a hash is, or was before a split, in a partition.
+    /// Returns whether a hash is, or was before a split, in a partition.
     pub fn covers(&self, partition: u16, hash: u64) -> bool {
         self.given
             .get(usize::from(partition))

@@ -33,7 +33,7 @@ pub struct Oversight {
 }
 
 impl Oversight {
-    /// Says whether no receiver is known to be away.
+    /// Returns whether no receiver is known to be away.
     pub fn is_at_ease(&self) -> bool {
         self.away_since.is_empty()
     }
@@ -100,7 +100,7 @@ pub struct Ready {
     pub to_take: Vec<(u16, u64)>,
 }
 
-/// Says whether an instance that works with these partitions is to have others. `ready_since`:
+/// Returns whether an instance that works with these partitions is to have others. `ready_since`:
 /// since when some are ready; others that are on their way come and go with them, unless that takes
 /// long.
 pub fn is_to_have_others(

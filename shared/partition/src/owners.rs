@@ -74,12 +74,12 @@ impl OwnerOf {
         }
     }
 
-    /// Says whether it is to come from a checkpoint.
+    /// Returns whether it is to come from a checkpoint.
     pub fn is_restored(&self) -> bool {
         self.is == Whereabouts::GivenTo(self.owner)
     }
 
-    /// Says whether it is on its way to an instance.
+    /// Returns whether it is on its way to an instance.
     pub fn comes_to(&self, instance: u16) -> bool {
         matches!(self.is, Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) if to == instance)
     }
@@ -166,8 +166,8 @@ impl Owners {
             .collect()
     }
 
-    /// From now on these are to have the partitions: `wanted` instances but for some. Says whether
-    /// that is another wish.
+    /// From now on these are to have the partitions: `wanted` instances but for some. Returns
+    /// whether that is another wish.
     pub fn want(&mut self, wanted: u16, without: &BTreeSet<u16>) -> bool {
         let is_news = (self.wanted, &self.without) != (wanted, without);
         (self.wanted, self.without) = (wanted, without.clone());
@@ -175,7 +175,7 @@ impl Owners {
     }
 
     /// Takes in how many instances the configuration wants: another number than it wanted before is
-    /// wished. What was wished meanwhile stays otherwise. Says whether anything has changed.
+    /// wished. What was wished meanwhile stays otherwise. Returns whether anything has changed.
     pub fn configure(&mut self, configured: u16) -> bool {
         if std::mem::replace(&mut self.configured, configured) == configured {
             return false;
@@ -321,7 +321,7 @@ impl Owners {
     }
 
     /// An owner that begins anew has no part in the copies of its partitions that an earlier
-    /// process of it sent: nothing is given by them any more. Says whether there were any.
+    /// process of it sent: nothing is given by them any more. Returns whether there were any.
     pub fn forget_copies(&mut self, by: u16) -> bool {
         let leaves = |of: &&mut OwnerOf| {
             of.owner == by && matches!(of.is, Whereabouts::LeavingTo(_)) && of.copy > 0

@@ -64,7 +64,7 @@ impl Owners {
     }
 
     /// The parts of all partitions that are to come from a checkpoint are there, under this copy:
-    /// they may be taken. Says whether that is news.
+    /// they may be taken. Returns whether that is news.
     pub fn are_sent(&mut self, copy: u64) -> bool {
         let restored = self
             .partitions

@@ -218,9 +218,9 @@ fn record_of(line: &[u8]) -> Option<(Record, &[u8])> {
 /// The groups of one audience, merged.
 #[derive(Default)]
 struct Group {
-    /// Says whether a user-agent line names the audience: a group without rules is one, too.
+    /// Returns whether a user-agent line names the audience: a group without rules is one, too.
     exists: bool,
-    /// Says whether the group being read belongs to it.
+    /// Returns whether the group being read belongs to it.
     is_open: bool,
     rules: Vec<Rule>,
     crawl_delay_ms: Option<u32>,
@@ -237,8 +237,8 @@ struct Reader<'a> {
     token: &'a [u8],
     ours: Group,
     everyones: Group,
-    /// Says whether the last allow, disallow or user-agent line was a user-agent line: the next one
-    /// then joins the same group. Other records do not end a group (2.2.4).
+    /// Returns whether the last allow, disallow or user-agent line was a user-agent line: the next
+    /// one then joins the same group. Other records do not end a group (2.2.4).
     in_header: bool,
     sitemaps: Vec<String>,
     sitemaps_left_out: u32,
@@ -476,8 +476,8 @@ fn spellings(path: Cow<'_, str>) -> Vec<Cow<'_, str>> {
     vec![path, raw.into(), escaped.into()]
 }
 
-/// Says whether the pattern matches from the start of the path: `*` stands for any octets, `$` at
-/// the end for the end.
+/// Returns whether the pattern matches from the start of the path: `*` stands for any octets, `$`
+/// at the end for the end.
 ///
 /// Each literal between wildcards is looked for once, leftmost, behind the one before it. That is
 /// enough, because a later place for it leaves less for the rest; so there is no backtracking, and

@@ -282,12 +282,12 @@ pub trait Core {
     /// When to wake it although nothing came, if ever.
     fn wake_at(&self) -> Option<Timestamp>;
 
-    /// Says whether it takes more input now; what waits in the stream is the back-pressure.
+    /// Returns whether it takes more input now; what waits in the stream is the back-pressure.
     fn wants_input(&self) -> bool {
         true
     }
 
-    /// Says whether it holds nothing that a drain should wait for.
+    /// Returns whether it holds nothing that a drain should wait for.
     fn is_idle(&self) -> bool {
         true
     }
@@ -303,14 +303,14 @@ pub trait Core {
     /// follows at once.
     fn orders(&mut self, _orders: &Orders) {}
 
-    /// The configuration is this from now on. Says whether it goes by it: if not, it is opened
+    /// The configuration is this from now on. Returns whether it goes by it: if not, it is opened
     /// anew.
     fn configure(&mut self, _pipeline: &Pipeline) -> bool {
         false
     }
 
-    /// Says whether all has come that belongs to a partition of its own that was split, and not to
-    /// one of its halves.
+    /// Returns whether all has come that belongs to a partition of its own that was split, and not
+    /// to one of its halves.
     fn has_all(&self, _partition: u16) -> bool {
         true
     }

@@ -228,7 +228,7 @@ impl Doubt {
         is_over
     }
 
-    /// Says whether a contact may be tried now, when none is under way.
+    /// Returns whether a contact may be tried now, when none is under way.
     pub fn may_try(&self, now: Timestamp) -> bool {
         !self.is_on(now) || now >= self.try_at
     }
@@ -246,7 +246,7 @@ impl Doubt {
         Some(try_at.map_or(until, |at| at.min(until)))
     }
 
-    /// Says whether there is doubt now.
+    /// Returns whether there is doubt now.
     pub fn is_on(&self, now: Timestamp) -> bool {
         self.until().is_some_and(|until| now < until)
     }

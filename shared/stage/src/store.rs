@@ -52,7 +52,7 @@ impl Changes {
         self.entries.push((table, key.into(), None));
     }
 
-    /// Says whether there is nothing to write.
+    /// Returns whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -65,7 +65,7 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> bool + 'a;
 pub trait Store: Send + Sync {
     /// The value of a key.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
-    /// Says whether a key is there.
+    /// Returns whether a key is there.
     fn contains(&self, table: Table, key: &[u8]) -> Result<bool, StoreError>;
     /// Visits the keys from `from` (included) to `to` (not included), in order.
     fn scan(

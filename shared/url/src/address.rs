@@ -52,7 +52,7 @@ impl Reach {
         }
     }
 
-    /// Says whether an address may be contacted.
+    /// Returns whether an address may be contacted.
     pub fn has(&self, ip: IpAddr) -> bool {
         match self {
             Reach::All => true,
@@ -61,7 +61,7 @@ impl Reach {
     }
 }
 
-/// Says whether an address is another one, or a form that carries it.
+/// Returns whether an address is another one, or a form that carries it.
 fn leads_to(ip: IpAddr, own: IpAddr) -> bool {
     match (ip, own) {
         (IpAddr::V6(form), IpAddr::V4(own)) => carried(form).contains(&Some(own)),
@@ -69,7 +69,7 @@ fn leads_to(ip: IpAddr, own: IpAddr) -> bool {
     }
 }
 
-/// Says whether the address is not one of the public internet: loopback, private, link-local,
+/// Returns whether the address is not one of the public internet: loopback, private, link-local,
 /// unique-local, shared (carrier-grade NAT), multicast, broadcast, unspecified, documentation,
 /// benchmarking, reserved, or an IPv6 form that carries such an IPv4 address.
 ///

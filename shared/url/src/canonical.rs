@@ -132,22 +132,22 @@ fn assembled(href: &str, base: Option<&Url>) -> Option<String> {
     Some([kept, href].concat())
 }
 
-/// Says whether a reference begins with the base's server, spelled as in its canonical form: most
-/// links of a page lead to its own server, and many spell it out.
+/// Returns whether a reference begins with the base's server, spelled as in its canonical form:
+/// most links of a page lead to its own server, and many spell it out.
 fn is_on_server_of(href: &str, base: &Url) -> bool {
     href.strip_prefix(&base[..Position::BeforePath])
         .is_some_and(|rest| rest.starts_with('/'))
         && is_clean_server(base)
 }
 
-/// Says whether the base's scheme and authority are what they would be in its canonical form.
+/// Returns whether the base's scheme and authority are what they would be in its canonical form.
 fn is_clean_server(base: &Url) -> bool {
     let authority = &base[Position::BeforeUsername..Position::BeforePort];
     let host = authority.strip_suffix(':').unwrap_or(authority);
     matches!(base.scheme(), "http" | "https") && (is_name(host) || address_literal(host).is_some())
 }
 
-/// Says whether path and query are what [`push_path`] and [`push_query`] would make of them, and
+/// Returns whether path and query are what [`push_path`] and [`push_query`] would make of them, and
 /// free of dot segments.
 fn is_clean_path(path_and_query: &[u8]) -> bool {
     let mut previous = 0;
@@ -175,7 +175,8 @@ fn is_clean_query(query: &[u8]) -> bool {
     !query.is_empty() && query.iter().enumerate().all(is_clean)
 }
 
-/// Says whether the bytes start with an escape in upper case of a character that has to be escaped.
+/// Returns whether the bytes start with an escape in upper case of a character that has to be
+/// escaped.
 fn is_clean_escape(bytes: &[u8]) -> bool {
     let Some((byte, digits)) = escape(bytes) else {
         return false;

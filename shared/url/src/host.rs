@@ -7,7 +7,7 @@ const NAME_BYTES_MAX: usize = 253;
 /// RFC 1035 2.3.4.
 const LABEL_BYTES_MAX: usize = 63;
 
-/// Says whether the host is a registered name that a name server could know: lower-case letters,
+/// Returns whether the host is a registered name that a name server could know: lower-case letters,
 /// digits, hyphens and underscores in labels of 1 to 63 bytes. WHATWG parsing lets more through
 /// (`!`, `,`, `)`, empty labels); nothing answers under such names, and the separators of a SURT
 /// must not occur in one.
@@ -30,9 +30,9 @@ pub fn is_name(host: &str) -> bool {
     label_bytes > 0
 }
 
-/// Says whether the name is its own canonical form beyond doubt: no label in Punycode, which would
-/// have to be validated, and a last label that starts with a letter and so cannot make the host an
-/// IPv4 address.
+/// Returns whether the name is its own canonical form beyond doubt: no label in Punycode, which
+/// would have to be validated, and a last label that starts with a letter and so cannot make the
+/// host an IPv4 address.
 pub(super) fn is_plain_name(host: &str) -> bool {
     let last_label = host.rsplit('.').next().unwrap_or_default();
     is_name(host)

@@ -71,7 +71,7 @@ impl Rules {
         ]
     }
 
-    /// Says whether any is done.
+    /// Returns whether any is done.
     pub fn are_active(&self) -> bool {
         *self != Rules::default()
     }

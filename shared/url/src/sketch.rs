@@ -22,12 +22,12 @@ const RUNS_MIN: u32 = 10;
 /// The number of words in a run.
 const RUN: usize = 3;
 
-/// Says whether a page is sketched, by the fingerprint of its URL.
+/// Returns whether a page is sketched, by the fingerprint of its URL.
 pub fn is_wanted_of(url: u64) -> bool {
     url.is_multiple_of(ONE_PAGE_OF)
 }
 
-/// Says whether two texts are nearly the same.
+/// Returns whether two texts are nearly the same.
 pub fn is_near(one: u64, other: u64) -> bool {
     (one ^ other).count_ones() <= NEAR_BITS
 }

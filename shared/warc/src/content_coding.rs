@@ -167,7 +167,7 @@ fn has_binary_data(body: &[u8]) -> bool {
         .any(|byte| matches!(byte, 0x00..=0x08 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F))
 }
 
-/// Says whether a body may be plain HTML: some servers announce a coding and send that.
+/// Returns whether a body may be plain HTML: some servers announce a coding and send that.
 fn looks_like_markup(body: &[u8]) -> bool {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     body.trim_ascii_start().first() == Some(&b'<')
@@ -397,7 +397,7 @@ fn unzstd(body: &[u8], output: &mut Output) -> Completeness {
     }
 }
 
-/// Says whether a zstd frame begins here, or one that decoders skip (RFC 8878, section 3.1).
+/// Returns whether a zstd frame begins here, or one that decoders skip (RFC 8878, section 3.1).
 fn begins_zstd_frame(rest: &[u8]) -> bool {
     matches!(
         rest,

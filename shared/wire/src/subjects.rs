@@ -62,7 +62,7 @@ impl Subjects {
         }
     }
 
-    /// Says whether an edge has a subject for each partition.
+    /// Returns whether an edge has a subject for each partition.
     pub fn has_partitions(&self, edge: Edge) -> bool {
         matches!(
             edge.division(),

@@ -69,7 +69,7 @@ pub enum Answer {
     /// The batch is on the disk, and the open file has this many bytes. None when the batch could
     /// not be written.
     Written(Option<u64>),
-    /// Says whether the open file is finished.
+    /// Returns whether the open file is finished.
     Finished(bool),
     /// The folder failed in a way that it should not; what was asked for is asked for again.
     Broken,
@@ -423,7 +423,7 @@ impl Archiver {
         !self.gathered.is_empty() && (has_waited || is_full || self.draining)
     }
 
-    /// Says whether all that came is on the disk.
+    /// Returns whether all that came is on the disk.
     fn is_written(&self) -> bool {
         self.gathered.is_empty() && self.entries_left.is_empty()
     }

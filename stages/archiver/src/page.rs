@@ -30,7 +30,7 @@ pub(crate) struct Written {
     pub(crate) line: Line,
     /// Where in the buffer the response lies.
     pub(crate) response: Range<usize>,
-    /// Says whether it was written without its body.
+    /// Returns whether it was written without its body.
     pub(crate) is_revisit: bool,
 }
 
@@ -126,7 +126,7 @@ impl Payload {
     }
 }
 
-/// Says whether the body is one that later responses may refer to.
+/// Returns whether the body is one that later responses may refer to.
 fn is_kept_whole(page: &Page) -> bool {
     page.truncated.is_none() && !page.body.is_empty()
 }

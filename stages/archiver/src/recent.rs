@@ -26,12 +26,12 @@ impl<K> Default for Recent<K> {
 }
 
 impl<K: Copy + Eq + Hash> Recent<K> {
-    /// Says whether the key is one of the last.
+    /// Returns whether the key is one of the last.
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.keys.contains(key)
     }
 
-    /// Says whether the key is new.
+    /// Returns whether the key is new.
     pub(crate) fn insert(&mut self, key: K) -> bool {
         if !self.keys.insert(key) {
             return false;

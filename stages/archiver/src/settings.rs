@@ -26,7 +26,7 @@ pub struct Settings {
     pub format: WarcFormat,
     /// How hard, from 0 to 12.
     pub compression: u8,
-    /// Says whether each topic has files of its own.
+    /// Returns whether each topic has files of its own.
     pub by_topic: bool,
     /// How long a document is kept for an outcome.
     pub outcome_wait: Duration,

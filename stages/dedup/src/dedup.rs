@@ -329,7 +329,7 @@ impl Dedup {
         Ok(())
     }
 
-    /// Says whether the URL-seen store is to be flushed now, and if so whether all of it.
+    /// Returns whether the URL-seen store is to be flushed now, and if so whether all of it.
     fn flush_due(&self, now: Timestamp) -> Option<bool> {
         let is_idle = self.draining || now >= self.idle_at;
         let all =

@@ -16,7 +16,7 @@ pub(crate) struct Waiting {
     /// Where it stands in its batch.
     pub(crate) index: usize,
     pub(crate) ticket: Ticket,
-    /// Says whether the answer says what becomes of the URL. Otherwise the question only made it
+    /// Returns whether the answer says what becomes of the URL. Otherwise the question only made it
     /// known.
     pub(crate) decides: bool,
 }

@@ -78,7 +78,7 @@ impl Sizes {
         Ok(look)
     }
 
-    /// Says whether a partition is too large because of one host.
+    /// Returns whether a partition is too large because of one host.
     pub(crate) fn is_of_one_host(&self, partition: u16) -> bool {
         self.looked
             .get(&partition)

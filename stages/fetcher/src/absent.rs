@@ -29,7 +29,7 @@ impl Absent {
         }
     }
 
-    /// Says whether it is one of them.
+    /// Returns whether it is one of them.
     pub(crate) fn has(&self, url: &str) -> bool {
         self.urls.contains(&fingerprint(url))
     }

@@ -214,7 +214,7 @@ impl Asks {
         offering.len() as u64
     }
 
-    /// Says whether an ask is on its way.
+    /// Returns whether an ask is on its way.
     pub(crate) fn is_waiting(&self) -> bool {
         self.schedulers
             .iter()

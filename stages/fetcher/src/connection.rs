@@ -103,7 +103,7 @@ impl Connection {
         }))
     }
 
-    /// Says whether a URL, as the client understands it, is on the job's server.
+    /// Returns whether a URL, as the client understands it, is on the job's server.
     pub(crate) fn may_request(&self, url: &reqwest::Url) -> bool {
         url.origin() == self.server.origin()
             && url.username().is_empty()
@@ -145,7 +145,7 @@ impl Connection {
         target.as_ref() == Some(response.url()) && now.as_ref().map(HeaderValue::as_bytes) != before
     }
 
-    /// Says whether the server is reached by TLS.
+    /// Returns whether the server is reached by TLS.
     pub(crate) fn is_https(&self) -> bool {
         self.server.scheme() == "https"
     }
@@ -256,7 +256,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether this is the first connect.
+    /// Returns whether this is the first connect.
     fn begin(&self) -> bool {
         !std::mem::replace(&mut self.state().begun, true)
     }

@@ -45,7 +45,7 @@ pub struct Request {
     pub lease_left: Duration,
     /// What is known of the version that was fetched before: only another is wanted.
     pub validators: Validators,
-    /// Says whether it is a page: one of a media type that is not wanted is not read.
+    /// Returns whether it is a page: one of a media type that is not wanted is not read.
     pub is_page: bool,
     /// The body is cut there.
     pub body_bytes_max: usize,

@@ -75,7 +75,7 @@ pub struct HttpSettings {
     pub skip_types: Vec<String>,
     /// Further headers of every request, or others in the place of ours.
     pub headers: Vec<(String, String)>,
-    /// Says whether a connection gives back the cookies that were set on it.
+    /// Returns whether a connection gives back the cookies that were set on it.
     pub cookies: bool,
     /// The proxy through which servers are reached.
     pub proxy: Proxy,
@@ -87,7 +87,7 @@ pub struct HttpSettings {
     pub message_bytes_max: usize,
     /// Bodies from their first byte until their page is in its stream, all together.
     pub bytes_in_hand_max: usize,
-    /// Says whether the identity of servers is taken on trust.
+    /// Returns whether the identity of servers is taken on trust.
     pub accept_invalid_certificates: bool,
     /// Servers whose last TLS session is kept.
     pub tls_sessions: usize,
@@ -130,7 +130,8 @@ impl HttpSettings {
             .min(self.message_bytes_max.saturating_sub(beside))
     }
 
-    /// Says whether the body of a page is of a type that is not to be read (`limits.skip_types`).
+    /// Returns whether the body of a page is of a type that is not to be read
+    /// (`limits.skip_types`).
     pub(crate) fn skips(&self, head: &Response) -> bool {
         // 204 and 205 have no body.
         if self.skip_types.is_empty() || !matches!(head.status, 200..=203 | 206..=299) {

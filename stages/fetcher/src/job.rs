@@ -128,12 +128,12 @@ impl Running {
         self.times.busy_since
     }
 
-    /// Says whether it brought an answer.
+    /// Returns whether it brought an answer.
     pub(crate) fn has_served(&self) -> bool {
         self.answered > 0
     }
 
-    /// Says whether a connection of the job may be open.
+    /// Returns whether a connection of the job may be open.
     pub(crate) fn is_connected(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Replacing | Phase::Closing)
     }

@@ -245,7 +245,7 @@ impl Batches {
         self.due.front().map(|&(due, _)| due).or(dropped)
     }
 
-    /// Says whether nothing waits.
+    /// Returns whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.urls == 0 && self.dropped.causes.is_empty()
     }

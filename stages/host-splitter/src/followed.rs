@@ -67,7 +67,7 @@ impl Followed {
         }
     }
 
-    /// Says whether a topic follows a host.
+    /// Returns whether a topic follows a host.
     pub(crate) fn follows(&self, topic: &str, follow: Follow, host: &str) -> bool {
         follow == Follow::Any
             || self
@@ -76,7 +76,7 @@ impl Followed {
                 .is_some_and(|entries| entries.contains(followed(follow, host)))
     }
 
-    /// Says whether a topic follows a host, or one of those that are not configured.
+    /// Returns whether a topic follows a host, or one of those that are not configured.
     pub(crate) fn is_followed(
         &self,
         topic: Option<&str>,

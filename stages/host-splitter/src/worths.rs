@@ -54,7 +54,7 @@ impl From<&Pipeline> for Worths {
 }
 
 impl Worths {
-    /// Says whether later links count for no topic.
+    /// Returns whether later links count for no topic.
     pub(crate) fn is_none(&self) -> bool {
         self.others.is_none() && self.topics.values().all(Option::is_none)
     }

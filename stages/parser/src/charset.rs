@@ -86,7 +86,7 @@ impl cssparser::EncodingSupport for Labels {
     }
 }
 
-/// Says whether `body` is UTF-8, perhaps cut inside its last character.
+/// Returns whether `body` is UTF-8, perhaps cut inside its last character.
 fn is_utf_8(body: &[u8]) -> bool {
     match std::str::from_utf8(body) {
         Ok(_) => true,

@@ -41,9 +41,9 @@ pub struct Settings {
     pub rules: Rules,
     /// By which name robots directives address us.
     pub product_token: String,
-    /// Says whether bodies are looked up among those met before.
+    /// Returns whether bodies are looked up among those met before.
     pub content_seen: bool,
-    /// Says whether anybody keeps what documents say of themselves.
+    /// Returns whether anybody keeps what documents say of themselves.
     pub documents: bool,
     /// The topics that are configured and not removed: each may take the URLs of a sitemap.
     pub topics: Vec<String>,

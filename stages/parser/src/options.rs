@@ -38,7 +38,7 @@ impl From<&Pipeline> for Options {
 }
 
 impl Options {
-    /// Says whether links that say `nofollow` and the like are left out.
+    /// Returns whether links that say `nofollow` and the like are left out.
     pub fn obeys_nofollow(&self) -> bool {
         self.nofollow == Nofollow::Obey
     }

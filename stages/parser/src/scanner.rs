@@ -382,7 +382,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Says whether a tag's name at `start` is this.
+    /// Returns whether a tag's name at `start` is this.
     fn has_word(&self, start: usize, name: &str) -> bool {
         let rest = self.document.get(start..).unwrap_or_default();
         rest.len() > name.len()

@@ -80,7 +80,7 @@ impl Source {
         }
     }
 
-    /// Says whether it says where the page itself is or has gone: no link, so that nofollow does
+    /// Returns whether it says where the page itself is or has gone: no link, so that nofollow does
     /// not concern it.
     pub const fn is_about_page(self) -> bool {
         matches!(

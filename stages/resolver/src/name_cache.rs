@@ -129,7 +129,7 @@ impl<'a> Known<'a> {
         Duration::from_micros(self.0.lifetime_micros).saturating_sub(self.left(now))
     }
 
-    /// Says whether so little of its lifetime is left that it should be asked for again.
+    /// Returns whether so little of its lifetime is left that it should be asked for again.
     pub fn is_about_to_expire(self, now: Timestamp) -> bool {
         self.left(now) <= ahead(Duration::from_micros(self.0.lifetime_micros))
     }
@@ -181,7 +181,7 @@ impl NameCache {
         self.slots.len()
     }
 
-    /// Says whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }

@@ -130,7 +130,7 @@ impl Resolver {
         Ok(self.cache.len())
     }
 
-    /// Says whether the present settings would have had it found out.
+    /// Returns whether the present settings would have had it found out.
     fn may_restore(&self, kept: &Kept) -> bool {
         let Settings {
             ref reach,

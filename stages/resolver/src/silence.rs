@@ -105,7 +105,7 @@ impl Silence {
         std::mem::take(&mut self.held)
     }
 
-    /// Says whether it is in doubt now.
+    /// Returns whether it is in doubt now.
     pub(crate) fn is_on(&self, now: Timestamp) -> bool {
         self.doubt.is_on(now)
     }

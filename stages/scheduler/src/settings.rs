@@ -37,7 +37,7 @@ pub struct Settings {
     pub connections_per_address: u32,
     /// Hosts that count as one. A host belongs to the first group that has it.
     pub groups: Arc<[Group]>,
-    /// Says whether robots.txt is fetched and obeyed.
+    /// Returns whether robots.txt is fetched and obeyed.
     pub respect_robots: bool,
     /// The age at which a robots.txt is fetched again.
     pub robots_lifetime: Duration,
@@ -83,7 +83,7 @@ pub struct Settings {
     pub over_budget: OverBudget,
     /// Sitemaps of a server that are fetched at most.
     pub sitemaps_per_server: usize,
-    /// Says whether one is looked for where none is named.
+    /// Returns whether one is looked for where none is named.
     pub sitemap_guess: bool,
     /// Pages of a shape after which it may be a trap; 0: never.
     pub shape_pages: u64,
@@ -183,17 +183,17 @@ impl Settings {
         }
     }
 
-    /// Says whether links that are found later count for the URLs of a topic.
+    /// Returns whether links that are found later count for the URLs of a topic.
     pub(crate) fn later_links_count(&self, topic: &str) -> bool {
         self.policy().by_quality() && self.quality.later_links_count(topic)
     }
 
-    /// Says whether they count as cash, or by their number.
+    /// Returns whether they count as cash, or by their number.
     pub(crate) fn later_links_count_as(&self, topic: &str, cash: bool) -> bool {
         self.later_links_count(topic) && self.quality.is_cash(topic) == cash
     }
 
-    /// Says whether they count for the topics that have no quality of their own.
+    /// Returns whether they count for the topics that have no quality of their own.
     pub(crate) fn later_links_count_mostly(&self) -> bool {
         self.later_links_count("")
     }

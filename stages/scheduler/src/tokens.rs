@@ -99,7 +99,7 @@ pub struct Need {
     pub known: Vec<u16>,
     /// Since when they must have said it; and since when this one says it.
     pub since: u64,
-    /// Says whether this one knows of nothing that keeps tokens from changing hands.
+    /// Returns whether this one knows of nothing that keeps tokens from changing hands.
     pub may_change: bool,
     /// The scheduler that asks.
     pub holder: Holder,
@@ -230,7 +230,7 @@ impl Ledger {
             .map(|(holder, holding)| (*holder, holding.fetched))
     }
 
-    /// Nobody spends what an earlier folder of a scheduler held. Says whether it held something.
+    /// Nobody spends what an earlier folder of a scheduler held. Returns whether it held something.
     fn bury(&mut self, holder: Holder) -> bool {
         let earlier = Holder { birth: 0, ..holder }..holder;
         let mut held = false;
@@ -240,7 +240,7 @@ impl Ledger {
         held
     }
 
-    /// Says whether tokens may change hands: everybody has said what it has in hand.
+    /// Returns whether tokens may change hands: everybody has said what it has in hand.
     pub(crate) fn may_change(&self, need: &Need) -> bool {
         need.may_change
             && self

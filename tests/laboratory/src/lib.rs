@@ -41,7 +41,7 @@ pub struct Claim {
     pub statement: String,
     /// What was found.
     pub measured: String,
-    /// Says whether what was found agrees with the claim.
+    /// Returns whether what was found agrees with the claim.
     pub holds: bool,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Coming {
 }
 
 impl Coming {
-    /// Says whether all rows of this copy have come.
+    /// Returns whether all rows of this copy have come.
     pub(crate) fn is_all_of(&self, version: u64, copy: u64) -> bool {
         self.is_whole && self.version == version && self.copy == Some(copy)
     }

@@ -46,8 +46,8 @@ pub(crate) fn count(plan: &Plan, host: u32) -> u32 {
     }
 }
 
-/// Says whether a crawl finds that byway: a page that is not fetched has no copies, and its images
-/// are not seen.
+/// Returns whether a crawl finds that byway: a page that is not fetched has no copies, and its
+/// images are not seen.
 pub(crate) fn exists(plan: &Plan, host: u32, number: u32) -> bool {
     match plan.site(host).hostility {
         Some(Hostility::Copies) => plan.shape(host, number).is_open(),

@@ -27,7 +27,7 @@ impl Coding {
         }
     }
 
-    /// Says whether a client that sent this `Accept-Encoding` can unpack it.
+    /// Returns whether a client that sent this `Accept-Encoding` can unpack it.
     pub(crate) fn is_among(self, accepted: &str) -> bool {
         accepted.split(',').any(|coding| {
             coding

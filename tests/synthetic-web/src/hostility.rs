@@ -237,7 +237,7 @@ impl Hostility {
         }
     }
 
-    /// Says whether none of its pages gets an answer that can be used.
+    /// Returns whether none of its pages gets an answer that can be used.
     pub(crate) fn answers_nothing(self) -> bool {
         matches!(self.pages(), Some(Outcome::Refused | Outcome::Failed))
     }
@@ -283,12 +283,12 @@ impl Hostility {
         }
     }
 
-    /// Says whether the host speaks HTTP/2 over TLS, and nothing else.
+    /// Returns whether the host speaks HTTP/2 over TLS, and nothing else.
     pub fn is_secure(self) -> bool {
         matches!(self, Self::Http2 | Self::Http2GoAway | Self::Http2Resets)
     }
 
-    /// Says whether its pages are small as sent and become huge.
+    /// Returns whether its pages are small as sent and become huge.
     pub(crate) fn sends_bombs(self) -> bool {
         matches!(self, Self::GzipBomb | Self::BrotliBomb)
     }
@@ -313,7 +313,7 @@ impl Hostility {
         }
     }
 
-    /// Says whether the host promises to serve more requests on a connection than it does.
+    /// Returns whether the host promises to serve more requests on a connection than it does.
     pub(crate) fn breaks_its_promise(self) -> bool {
         matches!(self, Self::Closes | Self::Resets)
     }

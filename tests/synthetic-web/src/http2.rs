@@ -70,7 +70,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Says whether the last request is broken off.
+/// Returns whether the last request is broken off.
 fn is_reset(web: &Web, host: u32, resource: Resource) -> bool {
     let record = web.recorder.host(host);
     record.requests().is_multiple_of(RESET_EVERY) && record.may_fail(resource)

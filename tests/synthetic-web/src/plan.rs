@@ -292,7 +292,7 @@ impl Plan {
             .chain(led_to)
     }
 
-    /// Says whether a perfect crawl finds that.
+    /// Returns whether a perfect crawl finds that.
     pub(crate) fn is_found(&self, host: u32, resource: Resource) -> bool {
         match resource {
             Resource::Page(_) if self.gives_pages(host) => true,
@@ -338,7 +338,7 @@ impl Plan {
         }
     }
 
-    /// Says whether a crawl of the host comes to its pages, and from each to those that it links
+    /// Returns whether a crawl of the host comes to its pages, and from each to those that it links
     /// to.
     pub(crate) fn gives_pages(&self, host: u32) -> bool {
         self.site(host).hostility.is_none_or(|hostility| {
@@ -346,7 +346,7 @@ impl Plan {
         })
     }
 
-    /// Says whether robots.txt forbids this URL, or is out of reach itself.
+    /// Returns whether robots.txt forbids this URL, or is out of reach itself.
     pub(crate) fn is_disallowed(&self, host: u32, resource: Resource) -> bool {
         let hostility = self.site(host).hostility;
         hostility.is_some_and(|hostility| hostility.robots() == RobotsMeaning::Unreachable)

@@ -57,7 +57,8 @@ impl HostRecord {
             .count()
     }
 
-    /// Says whether a host that fails now and then may fail the last request, which was for this.
+    /// Returns whether a host that fails now and then may fail the last request, which was for
+    /// this.
     pub(crate) fn may_fail(&self, resource: Resource) -> bool {
         let tries = self
             .contacts

@@ -52,12 +52,12 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Says whether robots.txt of the host forbids the page.
+    /// Returns whether robots.txt of the host forbids the page.
     pub(crate) fn is_disallowed(self) -> bool {
         matches!(self.form, Form::Private | Form::Script)
     }
 
-    /// Says whether it answers 200 and may be fetched.
+    /// Returns whether it answers 200 and may be fetched.
     pub(crate) fn is_open(self) -> bool {
         !self.redirect && !self.is_disallowed()
     }

@@ -291,7 +291,7 @@ fn without_session(path: &str) -> &str {
     &path[..cut.unwrap_or(path.len())]
 }
 
-/// Says whether the host is too busy for the last request.
+/// Returns whether the host is too busy for the last request.
 fn is_busy(web: &Web, host: u32, resource: Resource) -> bool {
     if web.plan.site(host).hostility != Some(Hostility::Busy) {
         return false;

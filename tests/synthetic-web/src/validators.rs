@@ -25,7 +25,7 @@ impl Validators {
         format!("ETag: {}\r\nLast-Modified: {LAST_MODIFIED}\r\n", self.etag)
     }
 
-    /// Says whether the request wants the page only if it has changed since. A date counts where
+    /// Returns whether the request wants the page only if it has changed since. A date counts where
     /// there is no tag, and only if it is exactly the one that was sent.
     pub(crate) fn match_those_of(&self, request: &Request) -> bool {
         if request.if_none_match.is_empty() {

@@ -186,7 +186,7 @@ impl Drop for Folder {
     }
 }
 
-/// Says whether an open file still lies at a path.
+/// Returns whether an open file still lies at a path.
 fn is_of(file: &File, path: &Path) -> bool {
     let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let opened = file.metadata().map(place);
@@ -197,7 +197,7 @@ fn is_of(file: &File, path: &Path) -> bool {
         .is_some_and(|(opened, found)| opened == found)
 }
 
-/// Says whether a folder has what a command that was killed has left of a checkpoint.
+/// Returns whether a folder has what a command that was killed has left of a checkpoint.
 pub(crate) fn is_left_over(path: &Path) -> bool {
     let marker = File::options().write(true).open(path.join(UNFINISHED));
     let is_free = |marker: &File| flock(marker, FlockOperation::NonBlockingLockExclusive).is_ok();

@@ -266,7 +266,7 @@ impl Adoption {
         }
     }
 
-    /// Says whether all are so far that they have found their state to be right.
+    /// Returns whether all are so far that they have found their state to be right.
     async fn all_run(&self) -> anyhow::Result<bool> {
         let asked = ask_all::<ProcessStatus>(&self.running.bus, &ControlRequest::Status, None);
         let there: BTreeSet<Name> = asked

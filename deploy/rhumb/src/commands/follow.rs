@@ -55,7 +55,7 @@ pub(super) async fn check_joined<'a>(
     Ok(())
 }
 
-/// Says whether a topic has hosts in the shared scope.
+/// Returns whether a topic has hosts in the shared scope.
 async fn has_joined(running: &Running, topic: &str) -> anyhow::Result<bool> {
     let bucket = running
         .bus

@@ -225,7 +225,7 @@ impl Heard {
     }
 }
 
-/// Says whether a lease is a process's that heeds orders: the conductor's is none.
+/// Returns whether a lease is a process's that heeds orders: the conductor's is none.
 fn is_of_a_stage(lease: &str) -> bool {
     !lease.starts_with(SUPERVISOR)
 }

@@ -196,7 +196,7 @@ pub(super) async fn order(running: &Running, request: &SupervisorRequest) -> any
     }
 }
 
-/// Says whether nobody listens, yet.
+/// Returns whether nobody listens, yet.
 fn is_unheard(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<RequestError>()

@@ -99,7 +99,7 @@ impl Status {
         }
     }
 
-    /// Says whether every URL is accounted for, and what is wrong otherwise.
+    /// Returns whether every URL is accounted for, and what is wrong otherwise.
     fn is_accounted_for(&self, snapshot: &Snapshot, running: &Running) -> bool {
         if let Some(unknown) = snapshot.unknown(&running.pipeline) {
             eprintln!("cannot be checked: {unknown}");

@@ -205,7 +205,7 @@ impl Curves {
         }
     }
 
-    /// Says whether it is known what was before the first look.
+    /// Returns whether it is known what was before the first look.
     pub(super) fn has_beginning(&self) -> bool {
         self.has_beginning
     }

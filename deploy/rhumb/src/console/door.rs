@@ -78,7 +78,7 @@ impl Door {
         given.is_some_and(|given| is_equal(given.as_bytes(), self.token.as_bytes()))
     }
 
-    /// Says whether an act may be done.
+    /// Returns whether an act may be done.
     ///
     /// # Errors
     /// Why not.
@@ -164,7 +164,7 @@ fn strange(headers: &HeaderMap, is_closed: bool) -> Option<&'static str> {
     is_elsewhere.then_some("the console answers to its own pages alone")
 }
 
-/// Says whether a Host header names this machine as no page of another site could.
+/// Returns whether a Host header names this machine as no page of another site could.
 fn is_own(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

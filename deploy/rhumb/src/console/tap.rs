@@ -81,8 +81,8 @@ impl Filter {
     }
 }
 
-/// Says whether a message has this text under this key, at any depth; outcomes are named in their
-/// own way in messages.
+/// Returns whether a message has this text under this key, at any depth; outcomes are named in
+/// their own way in messages.
 fn has(message: &Value, key: &str, text: &str) -> bool {
     match message {
         Value::Array(values) => values.iter().any(|value| has(value, key, text)),

@@ -201,12 +201,12 @@ impl Watcher {
         watcher
     }
 
-    /// Says whether the stages of the crawl are deployed one by one.
+    /// Returns whether the stages of the crawl are deployed one by one.
     pub(super) fn is_deployed(&self) -> bool {
         self.is_deployed.load(Ordering::Relaxed)
     }
 
-    /// Says whether it still looks at this crawl.
+    /// Returns whether it still looks at this crawl.
     pub(super) fn has(&self, running: &Arc<Running>) -> bool {
         let has = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         has.as_ref().is_some_and(|has| Arc::ptr_eq(has, running))
@@ -282,7 +282,7 @@ impl Watcher {
         }
     }
 
-    /// Says whether the crawl is named by its data directory, and none runs there.
+    /// Returns whether the crawl is named by its data directory, and none runs there.
     fn has_no_handle(&self) -> bool {
         let pipeline = handle::local(&self.layers)
             .ok()

@@ -28,7 +28,7 @@ pub(super) struct Disk {
     folders: Vec<PathBuf>,
     /// Bytes that the file system says are free.
     free: fn(&Path) -> u64,
-    /// Says whether a file of so many bytes finds room.
+    /// Returns whether a file of so many bytes finds room.
     holds: fn(&Path, u64) -> bool,
     deaths: u64,
     is_full: bool,
@@ -95,8 +95,8 @@ fn bytes_free(directory: &Path) -> u64 {
         .map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Says whether a file of so many bytes finds room in a directory, within its quota too; true when
-/// nobody can tell.
+/// Returns whether a file of so many bytes finds room in a directory, within its quota too; true
+/// when nobody can tell.
 fn holds(directory: &Path, bytes: u64) -> bool {
     let path = directory.join(PROBE);
     let tried = File::create(&path).and_then(|file| {

@@ -81,7 +81,7 @@ impl Fleet {
         }
     }
 
-    /// Says whether a command may change how many instances of a stage are wanted.
+    /// Returns whether a command may change how many instances of a stage are wanted.
     ///
     /// # Errors
     /// It may not: who decides.

@@ -85,7 +85,7 @@ impl Here {
         })
     }
 
-    /// Says whether the disk was full at the latest look.
+    /// Returns whether the disk was full at the latest look.
     pub(super) fn is_full(&self) -> bool {
         self.disk.is_full()
     }

@@ -152,7 +152,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Has the schedulers end what is kept back in traps, or not any more. Says whether that is
+    /// Has the schedulers end what is kept back in traps, or not any more. Returns whether that is
     /// news.
     ///
     /// # Errors

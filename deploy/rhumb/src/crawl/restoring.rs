@@ -121,7 +121,7 @@ impl Restore {
         identity
     }
 
-    /// Says whether it goes on after it was cut short: this checkpoint was announced, and no
+    /// Returns whether it goes on after it was cut short: this checkpoint was announced, and no
     /// partition of it was taken yet.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl Restore {
         }
     }
 
-    /// Says whether all of this checkpoint has come, and nobody has taken anything of it yet.
+    /// Returns whether all of this checkpoint has come, and nobody has taken anything of it yet.
     async fn is_untouched(&self, buckets: &Buckets) -> anyhow::Result<bool> {
         if buckets.register.restored().await? != Some(self.manifest.name()) {
             return Ok(false);
@@ -333,7 +333,7 @@ impl Restore {
     }
 }
 
-/// Says whether the parts of a stage's partitions are not all there yet: then none was taken.
+/// Returns whether the parts of a stage's partitions are not all there yet: then none was taken.
 fn is_to_be_sent(owners: &Owners) -> bool {
     owners
         .to_restore()

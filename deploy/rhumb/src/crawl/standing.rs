@@ -13,7 +13,7 @@ use rhumb_wire::message::Edge;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Says whether a crawl has got any URL yet: before, there is nothing that could be over.
+/// Returns whether a crawl has got any URL yet: before, there is nothing that could be over.
 fn has_begun(snapshot: &Snapshot) -> bool {
     let has_passed = snapshot
         .last_sequences

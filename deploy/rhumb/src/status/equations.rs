@@ -104,7 +104,7 @@ impl Snapshot {
         })
     }
 
-    /// Says whether a loss was accepted in this crawl.
+    /// Returns whether a loss was accepted in this crawl.
     pub(super) fn has_lost(&self) -> bool {
         self.processes
             .iter()

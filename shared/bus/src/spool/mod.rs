@@ -65,8 +65,8 @@ fn spool(data: &Path) -> PathBuf {
     data.join("spool")
 }
 
-/// Says whether large messages go into files from now on, where their streams have folders. After a
-/// power cut a stream could have a reference to what a file has lost.
+/// Returns whether large messages go into files from now on, where their streams have folders.
+/// After a power cut a stream could have a reference to what a file has lost.
 fn is_on(pipeline: &Pipeline) -> bool {
     pipeline.broker.spool && pipeline.durability == Durability::Process
 }

@@ -122,8 +122,8 @@ impl Reader {
     }
 }
 
-/// Says whether another try, or another process, would come to the same: the file is not there, is
-/// too short, is none, or its disk cannot read it.
+/// Returns whether another try, or another process, would come to the same: the file is not there,
+/// is too short, is none, or its disk cannot read it.
 fn is_missing(error: &io::Error) -> bool {
     let is_damaged = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
     is_damaged

@@ -187,7 +187,7 @@ impl Folder {
     }
 }
 
-/// Says whether no process holds the lock of a file.
+/// Returns whether no process holds the lock of a file.
 fn is_unlocked(path: &Path) -> bool {
     File::open(path)
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())

@@ -97,7 +97,7 @@ pub enum Selector {
 }
 
 impl Selector {
-    /// Says whether a canonical URL is selected that was found so. Few selections ask how.
+    /// Returns whether a canonical URL is selected that was found so. Few selections ask how.
     pub fn has_found(&self, url: &str, origin: impl FnOnce() -> Origin) -> bool {
         match self {
             Selector::Topic(topic) => origin().topic == *topic,
@@ -112,7 +112,7 @@ impl Selector {
         }
     }
 
-    /// Says whether a canonical URL is selected, however it was found.
+    /// Returns whether a canonical URL is selected, however it was found.
     pub fn has(&self, url: &str) -> bool {
         match self {
             Selector::Host(_) | Selector::Domain(_) => self.may_have(server_of(url)),
@@ -125,7 +125,7 @@ impl Selector {
         }
     }
 
-    /// Says whether a URL of this server, `scheme://host[:port]`, may be selected.
+    /// Returns whether a URL of this server, `scheme://host[:port]`, may be selected.
     pub fn may_have(&self, server: &str) -> bool {
         match self {
             Selector::Host(host) => host_of(server) == host,

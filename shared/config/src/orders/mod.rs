@@ -103,8 +103,8 @@ impl Orders {
         Some(self.set.remove(at))
     }
 
-    /// Says whether a server, `scheme://host[:port]`, is left alone: it is paused, or the crawl is
-    /// held.
+    /// Returns whether a server, `scheme://host[:port]`, is left alone: it is paused, or the crawl
+    /// is held.
     pub fn leaves_alone(&self, server: &str) -> bool {
         self.hold.is_some() || self.pause_of(server).is_some()
     }

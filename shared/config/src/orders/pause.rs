@@ -18,7 +18,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Says whether it has this server, `scheme://host[:port]`.
+    /// Returns whether it has this server, `scheme://host[:port]`.
     pub fn has(&self, server: &str) -> bool {
         let host = host_of(server);
         match self {

@@ -28,7 +28,7 @@ impl Release {
             .map(|shape| shape_hash(&format!("{server}{shape}")))
     }
 
-    /// Says whether it is about a shape with this hash of a server, `scheme://host[:port]`.
+    /// Returns whether it is about a shape with this hash of a server, `scheme://host[:port]`.
     pub fn has(&self, server: &str, shape: u64) -> bool {
         self.host == host_of(server) && self.shape_at(server).is_none_or(|of| of == shape)
     }

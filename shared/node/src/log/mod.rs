@@ -82,7 +82,7 @@ fn filter(log: &Log) -> EnvFilter {
     }
 }
 
-/// Says whether lines are JSON.
+/// Returns whether lines are JSON.
 pub fn is_json() -> bool {
     FORMAT.get() == Some(&LogFormat::Json)
 }

@@ -160,7 +160,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// Says whether partitions are on their way from the instance, or to it.
+    /// Returns whether partitions are on their way from the instance, or to it.
     pub(crate) fn is_moving(&self) -> bool {
         !self.leaving.is_empty() || !self.coming.is_empty()
     }

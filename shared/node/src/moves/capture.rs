@@ -94,13 +94,13 @@ impl Capture {
         })
     }
 
-    /// Says whether nobody has asked for its pieces for a while.
+    /// Returns whether nobody has asked for its pieces for a while.
     pub(crate) fn is_forgotten(&self) -> bool {
         self.asked_at.unwrap_or(self.begun_at).elapsed() > KEPT
     }
 
-    /// Says whether a command asks for its pieces, and has not got all. One that captures and fails
-    /// asks for none.
+    /// Returns whether a command asks for its pieces, and has not got all. One that captures and
+    /// fails asks for none.
     pub(crate) fn is_being_collected(&self) -> bool {
         // Who has the lock waits for the next piece.
         let is_given = self

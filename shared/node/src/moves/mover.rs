@@ -100,7 +100,7 @@ impl Mover<'_> {
         Ok(last)
     }
 
-    /// Says whether all that was committed to be published is in its stream.
+    /// Returns whether all that was committed to be published is in its stream.
     fn has_published_all(&self) -> anyhow::Result<bool> {
         let mut is_empty = true;
         self.desk

@@ -95,7 +95,7 @@ impl Loop {
         }
     }
 
-    /// Says whether a stream has let go of a message: all who get it have acked it. It had come
+    /// Returns whether a stream has let go of a message: all who get it have acked it. It had come
     /// once more, to a process that stood still meanwhile, and the file that it refers to went with
     /// it.
     async fn is_gone(&self, InputAt { edge, sequence, .. }: InputAt) -> bool {

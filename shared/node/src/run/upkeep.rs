@@ -54,7 +54,7 @@ impl Loop {
         self.carry_out().await
     }
 
-    /// Says whether the connection came back since it was looked at last.
+    /// Returns whether the connection came back since it was looked at last.
     pub(super) fn is_reconnected(&self) -> bool {
         let bus = &self.process.context.bus;
         bus.connections() != self.connections && bus.is_connected()

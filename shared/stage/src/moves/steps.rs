@@ -125,7 +125,7 @@ impl Rows {
         Ok(parts)
     }
 
-    /// Says whether all rows of a copy that was given under this version are committed.
+    /// Returns whether all rows of a copy that was given under this version are committed.
     ///
     /// # Errors
     /// The store cannot be read.

@@ -15,7 +15,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Says whether a number is in the set.
+    /// Returns whether a number is in the set.
     pub fn contains(&self, number: u64) -> bool {
         number <= self.low
             || self

@@ -73,12 +73,12 @@ impl Deaths {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Says whether no life died of any input.
+    /// Returns whether no life died of any input.
     pub fn is_empty(&self) -> bool {
         self.died.is_empty()
     }
 
-    /// Says whether lives died of this input, or may have: of one of its edge that is no dead
+    /// Returns whether lives died of this input, or may have: of one of its edge that is no dead
     /// letter yet.
     pub fn suspect(&self, edge: Edge, payload: &[u8]) -> bool {
         let mut of_edge = self
@@ -88,7 +88,7 @@ impl Deaths {
         of_edge.any(|death| death.times < DEATHS_MAX || death.of == InputName::of(edge, payload))
     }
 
-    /// Says whether an input is to be stepped no more.
+    /// Returns whether an input is to be stepped no more.
     pub fn are_too_many(&self, input: &InputName) -> bool {
         self.died
             .iter()

@@ -227,7 +227,8 @@ impl<H: Clone> Settlement<H> {
     /// Reads how far earlier lives came in the stream of an edge, by the consumers of these
     /// partitions, or by the one of all (none). A stream that was created at another time than
     /// theirs is another one, of which nothing was read yet; inputs in hand from the earlier one
-    /// have no place in it. Says whether it is another one. A stage without state has no positions.
+    /// have no place in it. Returns whether it is another one. A stage without state has no
+    /// positions.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -498,17 +499,17 @@ impl<H: Clone> Settlement<H> {
         self.lease.hears_again(now)
     }
 
-    /// Says whether the core may be stepped: always without state, else while the lease is held.
+    /// Returns whether the core may be stepped: always without state, else while the lease is held.
     pub fn may_step(&self, now: Timestamp) -> bool {
         self.outbox.is_none() || self.lease.is_held(now)
     }
 
-    /// Says whether more input may be taken: what waits in the stream is the back-pressure.
+    /// Returns whether more input may be taken: what waits in the stream is the back-pressure.
     pub fn takes_input(&self, now: Timestamp) -> bool {
         self.may_step(now) && !self.is_choked()
     }
 
-    /// Says whether too much is on its way into streams.
+    /// Returns whether too much is on its way into streams.
     fn is_choked(&self) -> bool {
         let bytes = self.unstored.bytes() + self.tickets.gathered_bytes();
         self.unstored.len() >= PUBLISHES_MAX || bytes >= PUBLISH_BYTES_MAX

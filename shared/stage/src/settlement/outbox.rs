@@ -85,7 +85,7 @@ impl Outbox {
         self.stored.push(key);
     }
 
-    /// Says whether removals wait for a commit.
+    /// Returns whether removals wait for a commit.
     pub(super) fn has_stored(&self) -> bool {
         !self.stored.is_empty()
     }

@@ -37,7 +37,7 @@ impl PartitionLease {
         self.until = until;
     }
 
-    /// Says whether it is held.
+    /// Returns whether it is held.
     pub(super) fn is_held(&self, now: Timestamp) -> bool {
         now < self.until
     }

@@ -116,7 +116,7 @@ impl Positions {
         Ok(is_another)
     }
 
-    /// Takes in that a message was given. Says whether it was applied before.
+    /// Takes in that a message was given. Returns whether it was applied before.
     ///
     /// # Errors
     /// It shows that the stream is rewound: how.
@@ -155,7 +155,7 @@ impl Positions {
             .for_each(|position| position.before = position.reach);
     }
 
-    /// Says whether a message was applied, or put aside, in a commit.
+    /// Returns whether a message was applied, or put aside, in a commit.
     pub(super) fn is_applied(&self, at: InputAt) -> bool {
         let position = self.by_consumer.get(&(at.edge, at.partition));
         position.is_some_and(|position| position.applied.contains(at.sequence))
@@ -297,7 +297,7 @@ pub fn divide_positions(
     Ok(())
 }
 
-/// Says whether the positions were divided: then each partition has its own.
+/// Returns whether the positions were divided: then each partition has its own.
 ///
 /// # Errors
 /// The store cannot be read.

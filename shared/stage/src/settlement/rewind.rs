@@ -246,7 +246,7 @@ impl<H: Clone> Settlement<H> {
         }
     }
 
-    /// Says whether the streams are to be looked at now.
+    /// Returns whether the streams are to be looked at now.
     pub fn wants_look(&self) -> bool {
         self.stored.is_in_doubt
     }

@@ -180,7 +180,7 @@ impl<W> Unstored<W> {
         self.is_disconnected = true;
     }
 
-    /// Says whether the connection is gone.
+    /// Returns whether the connection is gone.
     pub fn is_disconnected(&self) -> bool {
         self.is_disconnected
     }
@@ -251,7 +251,7 @@ impl<W> Unstored<W> {
         self.bytes
     }
 
-    /// Says whether no message is on its way.
+    /// Returns whether no message is on its way.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

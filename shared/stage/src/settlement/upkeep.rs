@@ -43,7 +43,7 @@ impl<H: Clone> Settlement<H> {
         );
     }
 
-    /// Says whether [`upkeep`](Self::upkeep) may have something to do.
+    /// Returns whether [`upkeep`](Self::upkeep) may have something to do.
     pub fn needs_upkeep(&self) -> bool {
         !self.tickets.is_empty()
             || !self.put_aside.is_empty()

@@ -6,7 +6,7 @@ use crate::Count;
 use rhumb_url::time::Timestamp;
 
 impl<H: Clone> Settlement<H> {
-    /// Says whether no input is in hand and every output is in its stream.
+    /// Returns whether no input is in hand and every output is in its stream.
     pub fn is_settled(&self) -> bool {
         self.tickets.is_empty() && self.unsent() == 0
     }

@@ -66,7 +66,7 @@ impl UrlCache {
         }
     }
 
-    /// Says whether the fingerprint is here. For the policy, that is a use of it.
+    /// Returns whether the fingerprint is here. For the policy, that is a use of it.
     pub fn contains(&mut self, fingerprint: u64) -> bool {
         let Some(slot) = self.index.find(fingerprint, &self.slots) else {
             return false;
@@ -112,7 +112,7 @@ impl UrlCache {
         }
     }
 
-    /// Says whether none is held.
+    /// Returns whether none is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -95,7 +95,7 @@ impl Reference {
     }
 }
 
-/// Says whether a name is that of a file in the folder itself.
+/// Returns whether a name is that of a file in the folder itself.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= NAME_BYTES_MAX

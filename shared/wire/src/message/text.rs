@@ -30,7 +30,7 @@ impl UrlList {
         self.ends.len()
     }
 
-    /// Says whether the list has no URL.
+    /// Returns whether the list has no URL.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

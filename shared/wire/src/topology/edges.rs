@@ -40,8 +40,8 @@ impl Edge {
         }
     }
 
-    /// Says whether several of its messages may travel as one. Only stages without state read such
-    /// an edge: where a stage has come in a stream is counted by the stream's messages.
+    /// Returns whether several of its messages may travel as one. Only stages without state read
+    /// such an edge: where a stage has come in a stream is counted by the stream's messages.
     pub const fn is_framed(self) -> bool {
         match self.row() {
             Some(row) => row.is_framed,
@@ -49,7 +49,7 @@ impl Edge {
         }
     }
 
-    /// Says whether its large messages may lie in files of a machine.
+    /// Returns whether its large messages may lie in files of a machine.
     pub const fn is_spooled(self) -> bool {
         match self.row() {
             Some(row) => row.is_spooled,

@@ -72,7 +72,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// Says whether a user is one of them.
+    /// Returns whether a user is one of them.
     pub fn has(self, user: User) -> bool {
         match (self, user) {
             (Who::One(one), user) => one == user,

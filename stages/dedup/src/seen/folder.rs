@@ -61,7 +61,7 @@ impl Name {
 #[derive(Clone)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Says whether what is finished is on the disk itself, so that it survives a power cut.
+    /// Returns whether what is finished is on the disk itself, so that it survives a power cut.
     sync: bool,
 }
 

@@ -88,7 +88,7 @@ pub struct Settings {
     /// Memory of all Bloom filters of the sieve, in bytes. When it is used up, more questions wait
     /// for the runs. An eighth more may be used when partitions are added later.
     pub filter_bytes_max: usize,
-    /// Says whether what is staged is on the disk itself, so that it survives a power cut
+    /// Returns whether what is staged is on the disk itself, so that it survives a power cut
     /// (`durability: power`). Without it, it survives the death of any process.
     pub sync: bool,
 }
@@ -174,7 +174,7 @@ pub trait SeenStore: Send {
     /// not name any more.
     fn committed(&mut self) -> Result<(), SeenError>;
 
-    /// Says whether no question waits.
+    /// Returns whether no question waits.
     fn is_idle(&self) -> bool;
 
     /// All that is known in a partition now, to be read while the store works on; nothing of one
@@ -211,8 +211,8 @@ pub trait SeenStore: Send {
     /// in it. No question waits.
     fn halve(&mut self, split: &Split) -> Result<(), SeenError>;
 
-    /// Says whether a URL of a partition is known. Changes nothing; a question that waits for its
-    /// answer makes none known.
+    /// Returns whether a URL of a partition is known. Changes nothing; a question that waits for
+    /// its answer makes none known.
     fn knows(&self, partition: u16, host: u64, url: u64) -> Result<bool, SeenError>;
 
     /// URLs known in a partition.

@@ -192,7 +192,7 @@ impl Archive {
         })
     }
 
-    /// Names a damaged record, unless many were named. Says whether it is a new one.
+    /// Names a damaged record, unless many were named. Returns whether it is a new one.
     fn is_damaged(&self, row: Row, reason: &str) -> bool {
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         if damaged.len() >= PLACES_MAX || !damaged.insert((row.file, row.offset)) {

@@ -122,7 +122,7 @@ impl Head {
         })
     }
 
-    /// Says whether it may answer a request for its URL.
+    /// Returns whether it may answer a request for its URL.
     pub(crate) fn is_recording(&self) -> bool {
         match self.kind {
             // Names that Heritrix resolved are `response` records, too.

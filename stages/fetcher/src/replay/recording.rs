@@ -136,8 +136,8 @@ fn headers<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<(String, Vec<u8>)> 
     headers
 }
 
-/// Gives headers their own names again. Says whether there were any: then the length was put there
-/// beside them.
+/// Gives headers their own names again. Returns whether there were any: then the length was put
+/// there beside them.
 fn change_back(headers: &mut Vec<(String, Vec<u8>)>) -> bool {
     let transfer_coding = format!("{RENAMED}transfer-encoding");
     if !headers.iter().any(|(name, _)| *name == transfer_coding) {

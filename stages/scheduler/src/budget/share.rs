@@ -78,8 +78,8 @@ impl Share {
         }
     }
 
-    /// Says whether URLs wait for tokens that others may have, or are in flight without: they came
-    /// with a partition.
+    /// Returns whether URLs wait for tokens that others may have, or are in flight without: they
+    /// came with a partition.
     pub(crate) fn is_short(&self) -> bool {
         let needs = self.waiting > 0 || self.spent() > self.tokens;
         needs && self.tokens < self.max && self.budget() == Budget::Reserved

@@ -156,7 +156,7 @@ impl Shares {
         Ok(this)
     }
 
-    /// Says whether domains or topics have budgets.
+    /// Returns whether domains or topics have budgets.
     fn has_parts(&self) -> bool {
         self.pages_per_domain > 0 || !self.limited_topics.is_empty()
     }
@@ -212,7 +212,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Says whether a ledger is still to be asked.
+    /// Returns whether a ledger is still to be asked.
     pub(crate) fn has_questions(&self) -> bool {
         !self.due.is_empty() || self.out > 0
     }
@@ -236,7 +236,7 @@ impl Shares {
         self.epoch = epoch;
     }
 
-    /// Says whether no budget of a domain is in play.
+    /// Returns whether no budget of a domain is in play.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.shares.keys().all(|id| !matches!(id, Id::Domain(_)))
@@ -333,7 +333,7 @@ impl Shares {
         }
     }
 
-    /// Notes when the budget of a topic is used up. Says whether it was not yet.
+    /// Notes when the budget of a topic is used up. Returns whether it was not yet.
     fn note_used_up(&mut self, topic: TopicIndex) -> bool {
         self.topic(topic) == Budget::UsedUp && self.used_up.insert(topic)
     }

@@ -87,7 +87,7 @@ impl Drops {
         self.orders.iter().find(holds).map(|asked| &asked.order)
     }
 
-    /// Says whether what waits in a partition is being looked at.
+    /// Returns whether what waits in a partition is being looked at.
     pub(crate) fn are_at_work_on(&self, partition: u16) -> bool {
         self.passes.keys().any(|(_, of)| *of == partition)
     }

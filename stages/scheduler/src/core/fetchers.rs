@@ -65,7 +65,7 @@ impl Asker {
             && now < answers.last + LATELY
     }
 
-    /// Says whether it may be given a job now.
+    /// Returns whether it may be given a job now.
     fn may_take(&self, now: Timestamp, answers: Answers) -> bool {
         self.credit > 0
             && self.expires > now
@@ -246,7 +246,7 @@ impl Fetchers {
         self.askers.keys().map(String::as_str)
     }
 
-    /// Says whether servers answer other fetchers and not this one: what it cannot reach others
+    /// Returns whether servers answer other fetchers and not this one: what it cannot reach others
     /// may.
     pub(crate) fn is_cut_off(&self, now: Timestamp, fetcher: &str) -> bool {
         self.askers

@@ -70,7 +70,7 @@ impl Grants {
         self.is_stopped = is_stopped;
     }
 
-    /// Says whether nothing is granted while the crawl is stopped.
+    /// Returns whether nothing is granted while the crawl is stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
@@ -85,7 +85,7 @@ impl Grants {
         self.is_draining = true;
     }
 
-    /// Says whether nothing more is granted.
+    /// Returns whether nothing more is granted.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining
     }
@@ -239,7 +239,7 @@ fn next_server(
     next
 }
 
-/// Says whether a server in trouble may be given a connection. Some of these servers keep theirs
+/// Returns whether a server in trouble may be given a connection. Some of these servers keep theirs
 /// until a time-out, and would take all. So they hold a small part of the connections, and more
 /// only while more than half are free.
 fn has_room_for_trouble(free: u64, servers: &Servers) -> bool {

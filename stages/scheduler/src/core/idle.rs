@@ -264,7 +264,7 @@ impl Inquiry<'_> {
         }))
     }
 
-    /// Says whether nothing is left here of the budgets of the topics whose URLs may be tried.
+    /// Returns whether nothing is left here of the budgets of the topics whose URLs may be tried.
     fn has_no_pages_left(&self, key: ServerKey, server: &Server) -> bool {
         let topics = self
             .servers

@@ -108,7 +108,7 @@ fn find(
     Ok(url.filter(counts).map(|url| (key, slot, url)))
 }
 
-/// Moves a URL to where it belongs now. Says whether that is another place.
+/// Moves a URL to where it belongs now. Returns whether that is another place.
 fn lift(
     servers: &mut Servers,
     (key, slot, mut url): (ServerKey, u64, FrontierUrl),

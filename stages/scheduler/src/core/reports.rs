@@ -146,9 +146,9 @@ impl Reports<'_> {
         Cow::Owned(excused)
     }
 
-    /// Says whether the rules under which a job was granted still hold. A job that waits for a full
-    /// stream may outlast them (P5). Rules lapse earlier than they must, by more than what is left
-    /// of the lease.
+    /// Returns whether the rules under which a job was granted still hold. A job that waits for a
+    /// full stream may outlast them (P5). Rules lapse earlier than they must, by more than what is
+    /// left of the lease.
     fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
         let Some(server) = self.servers.get(key) else {
             return false;
@@ -158,7 +158,7 @@ impl Reports<'_> {
         !is_stopped && (lease.robots.is_some() || !staged.settings.respect_robots || has_rules())
     }
 
-    /// Says whether the ledgers of its circles know of a job. Until they do it is not renewed,
+    /// Returns whether the ledgers of its circles know of a job. Until they do it is not renewed,
     /// since others may not leave it room. Its next report asks again.
     fn is_entered(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
         let circles = self.servers.get(key).map_or([None; 2], |server| {

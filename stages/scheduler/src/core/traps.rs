@@ -96,7 +96,7 @@ impl Traps {
         lane
     }
 
-    /// Says whether a shape of a server is no trap, whatever it looks like.
+    /// Returns whether a shape of a server is no trap, whatever it looks like.
     fn is_no_trap(&self, server: &str, shape: u64, settings: &Settings) -> bool {
         settings.shape_pages == 0
             || self
@@ -170,8 +170,8 @@ impl Traps {
         }
     }
 
-    /// Lets some of what was released wait behind all others again, when it is time. Says whether
-    /// there is more to do.
+    /// Lets some of what was released wait behind all others again, when it is time. Returns
+    /// whether there is more to do.
     ///
     /// # Errors
     ///

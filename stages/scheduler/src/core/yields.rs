@@ -59,7 +59,7 @@ impl Yields {
         self.running.first().map(|(priority, _)| *priority)
     }
 
-    /// Says whether a job is out.
+    /// Returns whether a job is out.
     #[cfg(test)]
     pub(crate) fn knows(&self, priority: u8, server: ServerKey) -> bool {
         self.running.contains(&(priority, server)) || self.yielding.contains(&server)

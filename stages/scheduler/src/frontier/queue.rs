@@ -88,12 +88,12 @@ impl Queue {
         self.fresh.in_lane(Lane::Trapped)
     }
 
-    /// Says whether URLs wait in another lane than the first.
+    /// Returns whether URLs wait in another lane than the first.
     pub(crate) fn has_lanes(&self) -> bool {
         self.fresh.in_lane(Lane::Ahead) < self.fresh.len()
     }
 
-    /// Says whether all that wait are of traps.
+    /// Returns whether all that wait are of traps.
     pub(crate) fn is_trapped(&self) -> bool {
         self.trapped() == self.len()
     }
@@ -112,7 +112,7 @@ impl Queue {
         }
     }
 
-    /// Says whether URLs that were tried before may be tried again.
+    /// Returns whether URLs that were tried before may be tried again.
     fn has_due(&self, now: Timestamp) -> bool {
         self.tried
             .as_ref()
@@ -163,7 +163,7 @@ impl Queue {
         slot
     }
 
-    /// Says whether there are numbers left for lifts: half of them are kept for new URLs.
+    /// Returns whether there are numbers left for lifts: half of them are kept for new URLs.
     pub(crate) fn may_lift(&self) -> bool {
         self.fresh.numbered() < NUMBERS / 2
     }

@@ -41,7 +41,7 @@ impl Queues {
         self.of_topics.iter().map(Queue::trapped).sum()
     }
 
-    /// Says whether no URL waits but those of traps.
+    /// Returns whether no URL waits but those of traps.
     pub(crate) fn has_none_to_go(&self) -> bool {
         self.of_topics.iter().all(Queue::is_trapped)
     }

@@ -236,7 +236,7 @@ impl Bodies {
         self.kept.push_front(sketch);
     }
 
-    /// Says whether there are so many, of which nine of ten repeat others.
+    /// Returns whether there are so many, of which nine of ten repeat others.
     fn repeat_themselves(&self, bodies: u32) -> bool {
         self.heard >= bodies && 10 * self.repeats >= 9 * self.heard
     }
@@ -405,8 +405,8 @@ impl Shapes {
 
     /// The sketch of a page's text came. The shape is a trap when it is behind, has brought at
     /// least `pages_max` pages (0: no matter how many), nine of ten of its last bodies repeat
-    /// others, and no URL of it has been found elsewhere for long. Says whether it is one from now
-    /// on.
+    /// others, and no URL of it has been found elsewhere for long. Returns whether it is one from
+    /// now on.
     pub(crate) fn sketched(&mut self, hash: u64, sketch: u64, pages_max: u64) -> bool {
         let Some(shape) = self
             .get_mut(hash)

@@ -43,12 +43,12 @@ impl Schedulers {
         }
     }
 
-    /// Says whether this scheduler has the same partitions now as then.
+    /// Returns whether this scheduler has the same partitions now as then.
     pub(crate) fn uses_as(&self, then: &Schedulers) -> bool {
         self.uses == then.uses
     }
 
-    /// Says whether jobs may have moved with partitions.
+    /// Returns whether jobs may have moved with partitions.
     pub(crate) fn moved(&self) -> bool {
         self.have_moved || self.gives
     }

@@ -187,7 +187,7 @@ impl Circles {
         })
     }
 
-    /// Says whether nothing is known of any circle.
+    /// Returns whether nothing is known of any circle.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.states.is_empty() && self.looks.is_empty()
@@ -214,7 +214,7 @@ impl Circles {
         (jobs == 0 && next > now).then(|| next.since(now))
     }
 
-    /// Says whether one more job may be granted.
+    /// Returns whether one more job may be granted.
     pub(crate) fn has_room(&self, circle: Circle, now: Timestamp, settings: &Settings) -> bool {
         let max = settings.jobs_max_of(circle);
         let Some(state) = self.states.get(&circle) else {
@@ -231,7 +231,7 @@ impl Circles {
         state.jobs < max.min(rights) && now >= state.next_contact
     }
 
-    /// Says whether the ledger knows of the jobs that are out: they may go on.
+    /// Returns whether the ledger knows of the jobs that are out: they may go on.
     pub(crate) fn are_entered(&self, circle: Circle, now: Timestamp) -> bool {
         self.sharing.is_none()
             || self
@@ -529,7 +529,7 @@ impl State {
 }
 
 impl Held {
-    /// Says whether the ledger counts the rights, and the jobs that are out.
+    /// Returns whether the ledger counts the rights, and the jobs that are out.
     fn is_valid(&self, now: Timestamp) -> bool {
         self.entered.is_some_and(|at| now < at + VALID_FOR)
     }

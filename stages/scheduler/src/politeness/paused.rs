@@ -44,12 +44,12 @@ impl Paused {
         self.orders.paused.len()
     }
 
-    /// Says whether the whole crawl is paused, or held.
+    /// Returns whether the whole crawl is paused, or held.
     pub(crate) fn has_all(&self) -> bool {
         self.all
     }
 
-    /// Says whether a server is paused by itself. `domain`: the hash of its registered domain.
+    /// Returns whether a server is paused by itself. `domain`: the hash of its registered domain.
     pub(crate) fn has(&self, server: ServerKey, domain: u64) -> bool {
         self.hosts.contains(&server.host) || self.domains.contains(&domain)
     }

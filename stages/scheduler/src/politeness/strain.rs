@@ -53,7 +53,7 @@ impl Strain {
         self.in_a_row = 0;
     }
 
-    /// A request was refused or not answered. Says whether that is general.
+    /// A request was refused or not answered. Returns whether that is general.
     pub(crate) fn troubled(&mut self) -> bool {
         self.calm = 0;
         self.in_a_row = self.in_a_row.saturating_add(1);
@@ -67,7 +67,7 @@ impl Strain {
         is_general
     }
 
-    /// Says whether the gap is longer than it would be.
+    /// Returns whether the gap is longer than it would be.
     pub(crate) fn is_felt(&self) -> bool {
         self.doublings > 0
     }

@@ -192,17 +192,17 @@ impl Trouble {
         }
     }
 
-    /// Says whether the server may have heard of the request.
+    /// Returns whether the server may have heard of the request.
     pub(crate) const fn contacts(self) -> bool {
         !matches!(self, Trouble::Forbidden)
     }
 
-    /// Says whether the server answered, with whatever it was.
+    /// Returns whether the server answered, with whatever it was.
     pub(crate) const fn answers(self) -> bool {
         self.contacts() && matches!(self.class().server, SetAside::Never)
     }
 
-    /// Says whether the server asks to be left alone.
+    /// Returns whether the server asks to be left alone.
     pub(crate) const fn refuses(self) -> bool {
         matches!(self, Trouble::TooManyRequests | Trouble::Unavailable)
     }

@@ -144,7 +144,7 @@ impl Limits {
         self.of_topics.get_mut(usize::from(of.0))
     }
 
-    /// Says whether a topic may have another job, of so many `connections` that there are.
+    /// Returns whether a topic may have another job, of so many `connections` that there are.
     pub(crate) fn may(&self, of: TopicIndex, now: Timestamp, connections: u64) -> bool {
         let Some(limit) = self.of_topics.get(usize::from(of.0)) else {
             return true;
@@ -154,7 +154,7 @@ impl Limits {
         has_room && !self.waits(of, now)
     }
 
-    /// Says whether its rates or its budget keep a topic from having another job.
+    /// Returns whether its rates or its budget keep a topic from having another job.
     pub(crate) fn waits(&self, of: TopicIndex, now: Timestamp) -> bool {
         self.budget(of).left() == 0 || self.due(of, now).is_some()
     }

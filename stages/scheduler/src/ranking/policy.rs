@@ -57,7 +57,7 @@ impl Rank {
 
 /// An order of servers, and of the URLs of each.
 pub(crate) trait Policy: Send + Sync {
-    /// Says whether the best URLs of a server go first.
+    /// Returns whether the best URLs of a server go first.
     fn by_quality(&self) -> bool;
 
     /// The rank of a server.

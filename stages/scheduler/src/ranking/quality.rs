@@ -106,12 +106,12 @@ impl Qualities {
         self.of(&origin.topic).quality(url, origin)
     }
 
-    /// Says whether links that are found later count for the URLs of a topic.
+    /// Returns whether links that are found later count for the URLs of a topic.
     pub(crate) fn later_links_count(&self, topic: &str) -> bool {
         matches!(self.of(topic), Provider::Links | Provider::Opic)
     }
 
-    /// Says whether the quality of a topic's URLs is cash.
+    /// Returns whether the quality of a topic's URLs is cash.
     pub(crate) fn is_cash(&self, topic: &str) -> bool {
         matches!(self.of(topic), Provider::Opic)
     }

@@ -148,7 +148,7 @@ impl Topics {
         std::iter::once((TopicIndex::OTHERS, "")).chain(configured)
     }
 
-    /// Says whether a topic of that name is configured.
+    /// Returns whether a topic of that name is configured.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
@@ -183,7 +183,7 @@ impl Topics {
             .unwrap_or_default()
     }
 
-    /// Says whether there is one topic alone.
+    /// Returns whether there is one topic alone.
     pub(crate) fn is_one(&self) -> bool {
         self.by_name.is_empty()
     }

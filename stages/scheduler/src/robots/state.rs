@@ -151,7 +151,7 @@ impl RobotsState {
         self.errand().map(|(_, target)| target.to_owned())
     }
 
-    /// Says whether the last try brought no answer, or none that says anything.
+    /// Returns whether the last try brought no answer, or none that says anything.
     pub(crate) fn was_tried_in_vain(&self) -> bool {
         self.tries > 0
             || self
@@ -159,7 +159,7 @@ impl RobotsState {
                 .is_some_and(|known| known.rules == Rules::Unreachable)
     }
 
-    /// Says whether the answer of another server is awaited.
+    /// Returns whether the answer of another server is awaited.
     pub(crate) fn awaits_errand(&self) -> bool {
         self.errand().is_some()
     }

@@ -93,12 +93,12 @@ impl Servers {
         }
     }
 
-    /// Says whether a server is in a partition, or was before that was split.
+    /// Returns whether a server is in a partition, or was before that was split.
     pub(crate) fn covers(&self, partition: u16, key: ServerKey) -> bool {
         self.directory.covers(partition, key.host)
     }
 
-    /// Says whether a server was in a partition of this instance that was split.
+    /// Returns whether a server was in a partition of this instance that was split.
     pub(crate) fn had(&self, key: ServerKey) -> bool {
         self.partitions
             .keys()
@@ -112,7 +112,7 @@ impl Servers {
             .map_or(0, |partition| partition.serials.count_above(serial))
     }
 
-    /// Says whether this instance owns the partition.
+    /// Returns whether this instance owns the partition.
     pub(crate) fn owns(&self, partition: u16) -> bool {
         self.partitions.contains_key(&partition)
     }
@@ -126,7 +126,7 @@ impl Servers {
         }
     }
 
-    /// Says whether nothing is left that only this instance can give back.
+    /// Returns whether nothing is left that only this instance can give back.
     pub(crate) fn is_settled(&self) -> bool {
         !self.partitions.is_empty() || !self.shares.has_questions()
     }

@@ -26,7 +26,7 @@ pub(crate) const ROBOTS_SLOT: u64 = u64::MAX;
 pub(crate) struct RobotsTask {
     /// The URL that is requested.
     pub(crate) url: String,
-    /// Says whether it is the robots.txt of the job's own server.
+    /// Returns whether it is the robots.txt of the job's own server.
     pub(crate) own: bool,
     /// Other servers that wait for it.
     pub(crate) askers: Vec<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Lease {
     pub(crate) last: Option<u32>,
     /// The server was contacted.
     pub(crate) contacted: bool,
-    /// Says whether the job achieved something: a page was answered, or the answer about a
+    /// Returns whether the job achieved something: a page was answered, or the answer about a
     /// robots.txt is known.
     pub(crate) progressed: bool,
     /// The trouble because of which its server was set aside.
@@ -79,7 +79,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Says whether the job was granted in an earlier life of the process.
+    /// Returns whether the job was granted in an earlier life of the process.
     pub(crate) fn is_restored(&self) -> bool {
         self.holder.is_none()
     }
@@ -158,7 +158,7 @@ impl Lease {
         now.since(self.heard.replace(now).unwrap_or(now))
     }
 
-    /// Says whether a report that comes now has waited no longer than a lease lasts.
+    /// Returns whether a report that comes now has waited no longer than a lease lasts.
     pub(crate) fn is_prompt(&self, now: Timestamp) -> bool {
         now < self.prompt_until
     }
@@ -177,7 +177,7 @@ impl Lease {
         }
     }
 
-    /// Says whether it fetches pages or a robots.txt.
+    /// Returns whether it fetches pages or a robots.txt.
     pub(crate) fn kind(&self) -> JobKind {
         if self.robots.is_some() {
             JobKind::Robots
@@ -194,7 +194,7 @@ impl Lease {
         }
     }
 
-    /// Says whether all its reports came.
+    /// Returns whether all its reports came.
     pub(crate) fn is_over(&self) -> bool {
         self.last
             .is_some_and(|last| self.reports.low() >= u64::from(last))

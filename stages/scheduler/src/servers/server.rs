@@ -252,18 +252,19 @@ impl Server {
             .filter(|&until| until > now)
     }
 
-    /// Says whether it was set aside and has not answered since.
+    /// Returns whether it was set aside and has not answered since.
     pub(crate) fn was_set_aside(&self) -> bool {
         self.failures > 0
     }
 
-    /// Says whether its last job, or its last try to get a robots.txt, brought nothing. The next
+    /// Returns whether its last job, or its last try to get a robots.txt, brought nothing. The next
     /// one may bring nothing either, and hold a connection until its time is over.
     pub(crate) fn is_in_trouble(&self) -> bool {
         self.was_set_aside() || self.robots.was_tried_in_vain()
     }
 
-    /// Says whether nothing is known of it: it has not sent a page yet, and was not tried in vain.
+    /// Returns whether nothing is known of it: it has not sent a page yet, and was not tried in
+    /// vain.
     pub(crate) fn is_stranger(&self) -> bool {
         self.response_us == 0 && !self.is_in_trouble() && self.dead.is_none()
     }

@@ -305,7 +305,7 @@ impl Tally {
     }
 }
 
-/// Says whether two names are the same. Most reasons are empty: to compare such ones by their
+/// Returns whether two names are the same. Most reasons are empty: to compare such ones by their
 /// bytes, which lie nowhere, costs some hundred nanoseconds where a processor has to suppress the
 /// fault.
 fn is_same(one: &str, other: &str) -> bool {

@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Says whether its URLs of traps end now, whatever else waits for a larger budget.
+    /// Returns whether its URLs of traps end now, whatever else waits for a larger budget.
     pub(crate) fn ends_trapped(&self) -> bool {
         self.traps_end && self.queues.trapped() > 0 && !self.is_paused
     }
@@ -167,7 +167,7 @@ impl Server {
         }
     }
 
-    /// Says whether its robots.txt has to be got before its URLs.
+    /// Returns whether its robots.txt has to be got before its URLs.
     pub(crate) fn needs_robots(&self, now: Timestamp, settings: &Settings) -> bool {
         settings.respect_robots && !self.queues.has_none_to_go() && self.robots.rules(now).is_none()
     }

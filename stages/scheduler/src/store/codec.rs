@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         (version == VERSION).then_some(Reader(rest))
     }
 
-    /// Says whether nothing is left.
+    /// Returns whether nothing is left.
     pub(crate) fn is_over(&self) -> bool {
         self.0.is_empty()
     }

@@ -62,7 +62,7 @@ impl ChainedCache {
         }
     }
 
-    /// Says whether a name is known and still good. If so, it has moved up.
+    /// Returns whether a name is known and still good. If so, it has moved up.
     pub(super) fn get(&mut self, name: &str, now: Duration) -> bool {
         let (Some(node), _) = self.find(name) else {
             return false;

@@ -311,7 +311,7 @@ fn head_bytes(received: &[u8]) -> Option<usize> {
         .map(|at| at + 4)
 }
 
-/// Says whether all of a response has come, by the length that it tells.
+/// Returns whether all of a response has come, by the length that it tells.
 fn is_whole(received: &[u8]) -> bool {
     let Some(head) = head_bytes(received) else {
         return false;

@@ -223,7 +223,7 @@ struct Lines<'a> {
     x: Axis,
     y: Axis,
     label: &'a str,
-    /// Says whether values of the y axis are shares.
+    /// Returns whether values of the y axis are shares.
     is_percent: bool,
 }
 

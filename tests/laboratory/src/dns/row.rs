@@ -28,10 +28,10 @@ impl Sockets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) sockets: Sockets,
-    /// Says whether names are remembered.
+    /// Returns whether names are remembered.
     pub(super) caches_names: bool,
     pub(super) workers: usize,
-    /// Says whether each worker has a queue of its own.
+    /// Returns whether each worker has a queue of its own.
     pub(super) has_private_queues: bool,
 }
 

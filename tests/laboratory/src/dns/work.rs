@@ -8,7 +8,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Says whether a candidate is the name; it is left at the first character that differs.
+    /// Returns whether a candidate is the name; it is left at the first character that differs.
     pub(super) fn compare(&mut self, candidate: &[u8], name: &[u8]) -> bool {
         let same = candidate
             .iter()

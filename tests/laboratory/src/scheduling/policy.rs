@@ -51,7 +51,7 @@ impl Policy {
         }
     }
 
-    /// Says whether its order depends on what pages are worth by the paper's measures.
+    /// Returns whether its order depends on what pages are worth by the paper's measures.
     pub(super) fn by_quality(self) -> bool {
         matches!(self, Policy::Quality | Policy::Capacity)
     }

@@ -12,7 +12,7 @@ pub(super) struct Setup {
     pub(super) connections: usize,
     /// Schedulers, each with its share of the servers.
     pub(super) schedulers: u16,
-    /// Says whether servers serve more than one request per connection at all.
+    /// Returns whether servers serve more than one request per connection at all.
     pub(super) keep_alive: bool,
     /// The pages that are known from the beginning.
     pub(super) seeds: Seeds,

@@ -35,7 +35,7 @@ pub(super) struct Traits {
     pub(super) depth: Depth,
     /// Exponent of Zipf's law for what pages are worth.
     pub(super) zipf_exponent: f64,
-    /// Says whether the pages that Zipf's law favours lie on the same servers.
+    /// Returns whether the pages that Zipf's law favours lie on the same servers.
     pub(super) zipf_by_server: bool,
 }
 

@@ -64,7 +64,7 @@ pub(super) struct Shape {
     pub(super) decades: f64,
     /// Deviation of the logarithm of a server's pages.
     pub(super) pages_deviation: f64,
-    /// Says whether all servers are fast and allow a hundred requests per connection.
+    /// Returns whether all servers are fast and allow a hundred requests per connection.
     pub(super) fast: bool,
     pub(super) traits: Traits,
     pub(super) seed: u64,

@@ -23,7 +23,7 @@ const SERVER_ERRORS: i32 = 8;
 /// Runs a program in a mount namespace in which `/etc/hosts` is another file.
 const WITH_HOSTS: &str = r#"mount --bind "$1" /etc/hosts && shift && exec "$@""#;
 
-/// Says whether it can be run.
+/// Returns whether it can be run.
 ///
 /// # Errors
 /// It is not installed, or the system does not give it a namespace.

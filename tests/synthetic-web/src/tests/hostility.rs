@@ -297,7 +297,7 @@ impl Answers<'_> {
     }
 }
 
-/// Says whether an answer has a status.
+/// Returns whether an answer has a status.
 fn is(answer: &[u8], expected: &str) -> bool {
     String::from_utf8_lossy(answer).split(' ').nth(1) == Some(expected)
 }
@@ -429,7 +429,7 @@ async fn answer(web: &SyntheticWeb, host: u32, path: &str) -> Vec<u8> {
     bytes
 }
 
-/// Says whether all is there that an answer announces.
+/// Returns whether all is there that an answer announces.
 fn has_come(answer: &[u8]) -> bool {
     contains(answer, b"\r\n\r\n")
         && announced(answer).is_some_and(|bytes| body(answer).len() >= bytes)

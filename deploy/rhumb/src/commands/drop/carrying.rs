@@ -62,7 +62,7 @@ impl Answers {
         self.are_settled && self.needed.is_subset(&self.done)
     }
 
-    /// Says whether somebody who answers is at it.
+    /// Returns whether somebody who answers is at it.
     fn are_at_it(&self) -> bool {
         let is_at_it =
             |instance: &u16| self.dropped.contains_key(instance) && !self.done.contains(instance);

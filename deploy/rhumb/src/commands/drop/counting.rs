@@ -109,7 +109,7 @@ impl Count {
         self.waiting_at.values().sum()
     }
 
-    /// Says whether all that waits was counted.
+    /// Returns whether all that waits was counted.
     pub(super) fn is_whole(&self) -> bool {
         self.silent.is_empty() && !self.moved
     }

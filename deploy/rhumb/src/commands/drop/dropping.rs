@@ -40,7 +40,7 @@ pub(in crate::commands) struct Wanted {
 }
 
 impl Wanted {
-    /// Counts, asks, and drops. Says whether the answer was yes.
+    /// Counts, asks, and drops. Returns whether the answer was yes.
     ///
     /// # Errors
     /// A scheduler does not answer, nobody can be asked, or the order was taken back before all had

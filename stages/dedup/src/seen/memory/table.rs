@@ -120,7 +120,7 @@ impl Table {
         });
     }
 
-    /// Says whether a fingerprint is in it.
+    /// Returns whether a fingerprint is in it.
     pub(super) fn knows(&self, fingerprint: u64) -> bool {
         self.contains(&Spot::of(fingerprint))
     }

@@ -81,7 +81,7 @@ pub(super) struct Sieve {
     log: Log,
     /// The log before it, while deltas have keys in it.
     last_log: Option<Log>,
-    /// Says whether the logs have records of a forgotten partition. The manifest says nothing of
+    /// Returns whether the logs have records of a forgotten partition. The manifest says nothing of
     /// it, so the next start would learn them again.
     log_has_forgotten: bool,
     relief: Relief,
@@ -89,7 +89,7 @@ pub(super) struct Sieve {
     next_generation: u64,
     /// Generation, checksum and length of the manifest; none before the first merge.
     manifest: Option<(u64, u64, u64)>,
-    /// Says whether the manifest does not name the runs as they are.
+    /// Returns whether the manifest does not name the runs as they are.
     runs_changed: bool,
     /// Places of the partitions whose filters are being filled.
     unfiltered: Vec<u16>,

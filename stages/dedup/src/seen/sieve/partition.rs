@@ -231,7 +231,7 @@ impl Partition {
         self.unfiltered.is_some() || self.filters.may_contain(url)
     }
 
-    /// Says whether the URL is known; questions are not.
+    /// Returns whether the URL is known; questions are not.
     pub(super) fn knows(&self, key: Key) -> Result<bool, SeenError> {
         if !self.may_know(key) {
             return Ok(false);
@@ -250,7 +250,7 @@ impl Partition {
         Ok(asked[0].found)
     }
 
-    /// Says whether the filters hold all that the runs hold.
+    /// Returns whether the filters hold all that the runs hold.
     pub(super) fn is_filtered(&self) -> bool {
         self.unfiltered.is_none()
     }

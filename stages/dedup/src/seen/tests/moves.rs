@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// What a process that dies throws.
 struct Death;
 
-/// Does something, and dies before the change to a file of this number. Says whether it lived.
+/// Does something, and dies before the change to a file of this number. Returns whether it lived.
 pub(super) fn lives(changes: usize, act: impl FnOnce()) -> bool {
     let mut left = changes;
     WATCH.set(Some(Box::new(move |_| match left.checked_sub(1) {

@@ -97,8 +97,8 @@ impl Shares {
         }
     }
 
-    /// Says whether a ledger can be asked for something: before all are known, that of a domain or
-    /// a topic only takes entries.
+    /// Returns whether a ledger can be asked for something: before all are known, that of a domain
+    /// or a topic only takes entries.
     fn may_ask(&self, id: Id) -> bool {
         self.all_are_known || id == Id::Crawl || self.unentered.contains(&id)
     }

@@ -14,7 +14,7 @@ use std::fmt;
 pub(super) struct Level {
     pub(super) factor: &'static str,
     pub(super) name: &'static str,
-    /// Says whether the paper leaves room for it.
+    /// Returns whether the paper leaves room for it.
     pub(super) open: bool,
     change: fn(&mut Shape, &mut Setup),
 }
@@ -190,13 +190,13 @@ impl Condition {
         })
     }
 
-    /// Says whether another one has the same levels, in any order.
+    /// Returns whether another one has the same levels, in any order.
     pub(super) fn is_same(&self, other: &Condition) -> bool {
         self.levels.len() == other.levels.len()
             && self.levels.iter().all(|level| other.levels.contains(level))
     }
 
-    /// Says whether the paper leaves room for all of it.
+    /// Returns whether the paper leaves room for all of it.
     pub(super) fn is_open(&self) -> bool {
         self.levels.iter().all(|level| level.open)
     }

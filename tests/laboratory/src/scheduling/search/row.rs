@@ -112,7 +112,7 @@ impl Measured {
         self.figures[self.figures.len() / 2]
     }
 
-    /// Says whether the claim holds on most webs.
+    /// Returns whether the claim holds on most webs.
     pub(super) fn holds(&self) -> bool {
         2 * self.holding > self.figures.len()
     }
