@@ -274,7 +274,7 @@ fn what_a_killed_process_had_in_hand_is_given_out_at_once_when_the_crawl_is_resu
     let world = World::new(Profile {
         hosts: 10,
         pages_per_host: PagesPerHost::Exactly(40),
-        latency: Latency::Fixed { ms: 50 },
+        latency: Latency::Fixed { ms: 150 },
         ..Profile::raw()
     });
     let mut crawl = world.crawl().start();

@@ -284,7 +284,7 @@ fn a_crawl_goes_on_beside_its_checkpoint_and_again_from_it_elsewhere() {
 fn kills_during_a_checkpoint_leave_a_crawl_that_goes_on_and_a_whole_checkpoint_or_none() {
     let world = world(500);
     let dir = world.folder().join("checkpoint");
-    let mut crawl = in_the_middle(&world, &["stages.fetcher.connections=10"]);
+    let mut crawl = in_the_middle(&world, &["stages.fetcher.connections=5"]);
     let (mut command, parser) = begin_that_waits(&world, &mut crawl, &dir);
     let refused = crawl.rhumb(&["checkpoint", &text(&world.folder().join("other"))]);
     assert!(

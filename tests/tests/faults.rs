@@ -66,7 +66,7 @@ fn a_resolver_killed_while_it_asks_loses_no_url() {
     let world = World::new(Profile {
         hosts: HOSTS as u32,
         pages_per_host: PagesPerHost::Exactly(10),
-        dns_latency_ms: 1_000,
+        dns_latency_ms: 2_000,
         ..Profile::raw()
     });
     let crawl = crawl(&world).set("stages.scheduler.retry_wait=1s");

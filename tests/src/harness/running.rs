@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// How long a crawl may take to drain.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(45);
+/// Time between two looks at a whole crawl: each asks all its streams and processes, and with five
+/// crawls beside each other looks would take more of the processors than crawls.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A crawl under way; drained when dropped.
 pub struct Running {
@@ -200,7 +203,7 @@ impl Running {
                 json(&last),
                 self.log()
             );
-            std::thread::sleep(POLL);
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 
@@ -280,7 +283,7 @@ impl Running {
                 "no new {stage} within {at_most:?}:\n{}",
                 self.log()
             );
-            std::thread::sleep(POLL);
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 }

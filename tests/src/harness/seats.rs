@@ -1,7 +1,7 @@
 //! Seats: how many worlds there may be on this machine at a time.
 //!
-//! A crawl of a test waits most of its time: for latencies, leases, processes that start. Three of
-//! them take a tenth of two processors, so five may run side by side. What measures time or memory
+//! A crawl of a test waits most of its time: for latencies, leases, processes that start. Five of
+//! them take a third of two processors, so eight may run side by side. What measures time or memory
 //! takes all seats. A seat is a lock on a file, which ends with its process. What keeps all
 //! processors busy takes none: it gives way by its priority.
 //!
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::time::Duration;
 
 /// As many worlds at a time.
-const SEATS: usize = 5;
+const SEATS: usize = 8;
 /// Between two looks for a free one.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

@@ -1,6 +1,7 @@
 //! Control: a crawl is started, fed, scaled, stopped, resumed and deleted.
 
 use super::{ENDS_WITHIN, MINUTE, slow_web, slower_web};
+use rhumb::status::Summary;
 use rhumb_bus::Access;
 use rhumb_tests::harness::{
     Cluster, Running, World, binaries, ended_within, json, rhumb, signal, within,
@@ -67,14 +68,17 @@ fn scaled(crawl: &mut Running, wanted: usize) -> Duration {
         0
     );
     let since = Instant::now();
-    crawl.until(Duration::from_secs(10), |summary| {
-        summary
-            .processes
-            .iter()
+    let has_as_many = |summary: Summary| {
+        let fetchers = summary.processes.iter();
+        fetchers
             .filter(|process| process.stage == "fetcher")
             .count()
             == wanted
-    });
+    };
+    // What is measured is looked at without a pause.
+    while !crawl.status().is_some_and(has_as_many) {
+        assert!(since.elapsed() < Duration::from_secs(10), "{}", crawl.log());
+    }
     let took = since.elapsed();
     let pages = crawl.status().expect("the crawl answers").pages;
     crawl.until(MINUTE, |summary| summary.pages > pages + 100);
