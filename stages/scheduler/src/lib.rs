@@ -2,7 +2,7 @@
 //!
 //! In: new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other
 //! partitions). Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of
-//! addresses (resolver), errands; needs of tokens and rights (a key-value bucket).
+//! addresses (resolver), errands; claims on quotas (a key-value bucket).
 //!
 //! Invariants: one lease on a server at any time (P1); no contact before its next-contact time
 //! (P2); new URLs = outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5);
@@ -17,8 +17,8 @@
 //! politeness  step                 pauses and troubles; what a step makes
 //! settings
 //! ranking                          policies, qualities, the queue of servers
-//! ledger_need                      what is needed of ledgers of either kind
-//! store  tokens  rights  keys      rows, ledgers, keys
+//! quota                            what schedulers divide, and its ledgers
+//! store  keys                      rows, keys
 //! ```
 
 #![cfg_attr(
@@ -33,18 +33,15 @@ mod budget;
 mod core;
 mod frontier;
 pub mod keys;
-pub mod ledger_need;
 pub mod metrics;
 mod politeness;
+pub mod quota;
 mod ranking;
-pub mod rights;
 mod robots;
 mod servers;
 mod settings;
-pub mod spent;
 mod step;
 mod store;
-pub mod tokens;
 
 pub use crate::core::idle::Idle;
 pub use crate::core::scheduler::{Input, Scheduler, TABLES};

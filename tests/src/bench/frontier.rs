@@ -390,7 +390,7 @@ impl Process {
 
     fn event(
         &mut self,
-        event: Event<scheduler::Input, scheduler::ledger_need::LedgerAnswer>,
+        event: Event<scheduler::Input, scheduler::quota::ledger::ClaimAnswer>,
     ) -> anyhow::Result<Vec<usize>> {
         let mut out = Output::default();
         self.core.step(self.now(), event, &mut out)?;

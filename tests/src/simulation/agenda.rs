@@ -9,7 +9,7 @@ use rhumb_config::scope_entry::ScopeEntry;
 use rhumb_stage::settlement::PubAck;
 use rhumb_wire::message::Edge;
 use rhumb_wire::topology::StageName;
-use scheduler::ledger_need::LedgerAnswer;
+use scheduler::quota::ledger::ClaimAnswer;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -41,7 +41,7 @@ pub(crate) enum Answer {
     Resolver(resolver::effect::Answer),
     Fetcher(fetcher::effect::Answer),
     Parser(parser::content::Answer),
-    Scheduler(LedgerAnswer),
+    Scheduler(ClaimAnswer),
 }
 
 /// What reaches a process.

@@ -19,7 +19,7 @@ use rhumb_stage::settlement::{Expected, PubAck, Rewound, StreamLook};
 use rhumb_wire::message::{Ask, ContentAsk, Edge, decode, encode};
 use rhumb_wire::topology::StageName;
 use rhumb_wire::topology::Token;
-use scheduler::ledger_need::{Entered, LedgerNeed};
+use scheduler::quota::ledger::{Claim, Entered};
 use std::collections::HashMap;
 
 /// As in the fetcher's shell.
@@ -459,17 +459,17 @@ impl Around {
         }
     }
 
-    /// A scheduler enters a need into a ledger, which may change although nobody learns of it.
-    pub(crate) fn enter_need(&mut self, id: EffectId, need: LedgerNeed) {
+    /// A scheduler enters a claim into a ledger, which may change although nobody learns of it.
+    pub(crate) fn enter_claim(&mut self, id: EffectId, claim: Claim) {
         let from = id.process.place;
         let mut answer = None;
         if !self.is_lost(from) {
             self.entries += 1;
-            let ledger = self.ledgers.entry(need.key()).or_default();
+            let ledger = self.ledgers.entry(claim.quota.key()).or_default();
             let Entered {
                 text,
                 answer: entered,
-            } = need.enter(ledger).expect("a ledger");
+            } = claim.enter(ledger).expect("a ledger");
             *ledger = text.unwrap_or(std::mem::take(ledger));
             answer = Some(entered).filter(|_| !self.is_lost(from));
         }
@@ -481,7 +481,7 @@ impl Around {
         self.answer(
             id,
             after,
-            Answer::Scheduler(answer.unwrap_or_else(|| need.unanswered())),
+            Answer::Scheduler(answer.unwrap_or_else(|| claim.unanswered())),
         );
     }
 

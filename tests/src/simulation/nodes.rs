@@ -24,8 +24,8 @@ use rhumb_stage::Core as _;
 use rhumb_url::time::Timestamp;
 use rhumb_url::url_cache::UrlCache;
 use rhumb_wire::topology::{Source, StageName};
-use scheduler::ledger_need::{LedgerAnswer, LedgerNeed};
 use scheduler::quality::Qualities;
+use scheduler::quota::ledger::{Claim, ClaimAnswer};
 use scheduler::{Idle, Scheduler, Schedulers, Settings};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,11 +91,11 @@ impl Simulated for Resolver {
 impl Simulated for Scheduler {
     /// The ledger changes after a moment, the answer comes after another: or not, when the broker
     /// is out of reach.
-    fn perform(need: LedgerNeed, id: EffectId, around: &mut Around) {
-        around.enter_need(id, need);
+    fn perform(claim: Claim, id: EffectId, around: &mut Around) {
+        around.enter_claim(id, claim);
     }
 
-    fn accept(answer: Answer) -> Option<LedgerAnswer> {
+    fn accept(answer: Answer) -> Option<ClaimAnswer> {
         if let Answer::Scheduler(answer) = answer {
             Some(answer)
         } else {

@@ -4,8 +4,8 @@
 use super::content::{Document, Documents};
 use super::envelope::{Before, EdgeMessage};
 use super::fetch::{
-    FailureKind, HttpVersion, JobId, Page, Report, RequestEnd, RequestResult, RobotsResponse,
-    Truncation, Validators,
+    Errand, FailureKind, HttpVersion, JobId, Page, Report, RequestEnd, RequestResult,
+    RobotsResponse, Truncation, Validators,
 };
 use super::urls::Origin;
 use crate::topology::Edge;
@@ -226,5 +226,57 @@ impl From<Document1> for Document {
             links,
             cut: None,
         }
+    }
+}
+
+impl EdgeMessage for Errand {
+    const EDGE: Edge = Edge::Errands;
+    const VERSION: u8 = 3;
+    const BEFORE: Option<Before<Self>> = Some(Before::of::<Errand2>());
+}
+
+/// An errand when each kind of quota had a call of its own.
+#[derive(Archive, Serialize, Deserialize)]
+pub enum Errand2 {
+    Wanted {
+        url: String,
+        server: String,
+    },
+    Found {
+        server: String,
+        response: Option<RobotsResponse>,
+    },
+    Tokens {
+        domain: Option<String>,
+    },
+    Rights {
+        circle: String,
+    },
+    TopicTokens {
+        topic: String,
+    },
+}
+
+impl EdgeMessage for Errand2 {
+    const EDGE: Edge = Edge::Errands;
+    const VERSION: u8 = 2;
+}
+
+impl From<Errand2> for Errand {
+    fn from(before: Errand2) -> Errand {
+        let key = match before {
+            Errand2::Wanted { url, server } => return Errand::Wanted { url, server },
+            Errand2::Found { server, response } => return Errand::Found { server, response },
+            Errand2::Tokens { domain: None } => "crawl".to_owned(),
+            Errand2::Tokens {
+                domain: Some(domain),
+            } => format!(
+                "domain.{}",
+                domain.replace(['[', ']'], "").replace(':', "=")
+            ),
+            Errand2::Rights { circle } => circle,
+            Errand2::TopicTokens { topic } => format!("topic.{topic}"),
+        };
+        Errand::Quota { key }
     }
 }

@@ -386,8 +386,8 @@ pub enum HttpVersion {
 
 /// `errands.<p>`: what the scheduler of one partition wants of that of another, and its answer.
 /// Either a robots.txt that lies on a server of the other, asked there so that P1 and P2 hold for
-/// that server too; or tokens of a shared budget, or rights in a circle, which the other gives back
-/// to the ledger. Soft state: repeated until it is there.
+/// that server too; or what the other does not need of a quota, which goes back to its ledger. Soft
+/// state: repeated until it is there.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// Fetch `url` and answer.
@@ -404,20 +404,10 @@ pub enum Errand {
         /// The response; none when the other server cannot be reached.
         response: Option<RobotsResponse>,
     },
-    /// Give back tokens of a shared budget that are not needed.
-    Tokens {
-        /// The registered domain whose budget it is; none: the crawl's.
-        domain: Option<String>,
-    },
-    /// Give back rights in a circle that are not needed.
-    Rights {
-        /// The circle: an address or a group, as the ledgers name it.
-        circle: String,
-    },
-    /// Give back tokens of a topic's budget that are not needed.
-    TopicTokens {
-        /// The topic.
-        topic: String,
+    /// Give back what is not needed of a quota.
+    Quota {
+        /// The key of its ledger.
+        key: String,
     },
 }
 
@@ -434,8 +424,4 @@ impl EdgeMessage for AskReply {
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;
     const VERSION: u8 = 5;
-}
-impl EdgeMessage for Errand {
-    const EDGE: Edge = Edge::Errands;
-    const VERSION: u8 = 2;
 }

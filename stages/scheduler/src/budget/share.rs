@@ -4,7 +4,7 @@
 //! are held.
 
 use crate::keys::budget::Budget;
-use crate::tokens::SharedBudget;
+use crate::quota::Quota;
 use rhumb_url::time::Timestamp;
 
 /// Tokens of a budget that has no limit.
@@ -24,7 +24,7 @@ pub(crate) enum Question {
 /// What this scheduler has of one budget.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
-    pub(crate) budget: SharedBudget,
+    pub(crate) budget: Quota,
     pub(crate) max: u64,
     /// Tokens held, counted from the beginning of the crawl.
     pub(crate) tokens: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Share {
 
 impl Share {
     /// What a scheduler has of a budget before it asks.
-    pub(crate) fn new(budget: SharedBudget, max: u64, fetched: u64) -> Self {
+    pub(crate) fn new(budget: Quota, max: u64, fetched: u64) -> Self {
         Share {
             budget,
             max,

@@ -24,11 +24,12 @@ use crate::keys::load::Load;
 use crate::keys::schedulers::Schedulers;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::TopicIndex;
+use crate::quota::Quota;
+use crate::quota::ledger::Holder;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
-use crate::tokens::{Holder, SharedBudget};
 use foldhash::{HashMap, HashMapExt as _};
 use rhumb_stage::store::{Store, StoreError, Table};
 use rhumb_url::time::Timestamp;
@@ -133,7 +134,7 @@ impl Shares {
             let fetched = stored(store, &topic_key(name))?;
             let max = if max > 0 { max } else { NO_LIMIT };
             let share = Share::new(
-                SharedBudget::Topic(name.to_owned()),
+                Quota::Topic(name.to_owned()),
                 max,
                 fetched.map_or(0, |(fetched, _)| fetched),
             );
@@ -148,10 +149,8 @@ impl Shares {
             } else {
                 NO_LIMIT
             };
-            this.shares.insert(
-                Id::Crawl,
-                Share::new(SharedBudget::Crawl, max, this.fetched),
-            );
+            this.shares
+                .insert(Id::Crawl, Share::new(Quota::Crawl, max, this.fetched));
         }
         Ok(this)
     }
@@ -189,7 +188,7 @@ impl Shares {
         let mut domains = Vec::new();
         if self.pages_per_domain > 0 {
             store.scan(DOMAINS, &[], &[0xff; 9], &mut |key, row| {
-                if let Some((Some(SharedBudget::Domain(name)), fetched)) = budget_of(key, row) {
+                if let Some((Some(Quota::Domain(name)), fetched)) = budget_of(key, row) {
                     domains.push((fetched, name));
                 }
                 true
@@ -197,7 +196,7 @@ impl Shares {
         }
         for (fetched, name) in domains {
             let id = Id::Domain(fingerprint(&name));
-            let share = Share::new(SharedBudget::Domain(name), self.pages_per_domain, fetched);
+            let share = Share::new(Quota::Domain(name), self.pages_per_domain, fetched);
             self.shares.entry(id).or_insert(share);
             self.call_upon(id, now);
         }
@@ -257,7 +256,7 @@ impl Shares {
         if !self.shares.contains_key(&id) {
             let name = registered_domain(host_of(server)).to_owned();
             let share = Share::new(
-                SharedBudget::Domain(name),
+                Quota::Domain(name),
                 self.pages_per_domain,
                 fetched_of(store, domain)?,
             );
@@ -414,7 +413,7 @@ impl Shares {
             return Ok(self.domain(domain));
         }
         Ok(Share::new(
-            SharedBudget::Crawl,
+            Quota::Crawl,
             self.pages_per_domain,
             fetched_of(store, domain)?,
         )
@@ -453,13 +452,13 @@ fn read(row: &[u8]) -> Option<(u64, String)> {
 
 /// Reads a row of the table: a budget, and the pages that were fetched of it; or no budget, and the
 /// epoch of the birth.
-pub(crate) fn budget_of(key: &[u8], row: &[u8]) -> Option<(Option<SharedBudget>, u64)> {
+pub(crate) fn budget_of(key: &[u8], row: &[u8]) -> Option<(Option<Quota>, u64)> {
     let (number, name) = read(row)?;
     let budget = match key {
         BIRTH => None,
-        CRAWL => Some(SharedBudget::Crawl),
-        _ if key.len() > TOPIC.len() + 7 => Some(SharedBudget::Topic(name)),
-        _ => Some(SharedBudget::Domain(name)),
+        CRAWL => Some(Quota::Crawl),
+        _ if key.len() > TOPIC.len() + 7 => Some(Quota::Topic(name)),
+        _ => Some(Quota::Domain(name)),
     };
     Some((budget, number))
 }

@@ -52,7 +52,7 @@ impl Errands {
         match errand {
             Errand::Wanted { url, server } => take_on(key, url, server, servers, staged),
             Errand::Found { response, .. } => self.found(key, response.as_ref(), servers, staged),
-            Errand::Tokens { .. } | Errand::TopicTokens { .. } | Errand::Rights { .. } => Ok(()),
+            Errand::Quota { .. } => Ok(()),
         }
     }
 

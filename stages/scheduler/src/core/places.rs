@@ -23,7 +23,6 @@ use crate::ranking::policy::Rank;
 use crate::ranking::ready_queue::{MoveTo, ReadyQueue, Standing};
 use crate::ranking::speeds::Speeds;
 use crate::ranking::turns::Account;
-use crate::rights::Settled;
 use crate::servers::in_play::{InPlay, Servers};
 use crate::servers::lease::Lease;
 use crate::servers::server::Server;
@@ -293,7 +292,7 @@ impl Places {
         } else {
             None
         };
-        let claimed = match (&to, full) {
+        let contends = match (&to, full) {
             (MoveTo::Ready(_) | MoveTo::Troubled(_), _) => circles,
             // It has found room in the circles before the one that is full, and needs them still.
             (_, Some(full)) => [circles[0], (circles[0] != Some(full)).then_some(full)],
@@ -301,7 +300,7 @@ impl Places {
         };
         let is_ready = matches!(to, MoveTo::Ready(_));
         self.queue.place(key, &mut server.place, to);
-        let claimed_before = std::mem::replace(&mut server.claimed, claimed);
+        let contended = std::mem::replace(&mut server.contends, contends);
         if !is_ready {
             let rooms = [
                 (budgets.host, Room::Host(key.host)),
@@ -313,21 +312,21 @@ impl Places {
                 }
             }
         }
-        let lets_go = |circle: &Circle| !claimed.contains(&Some(*circle));
-        for circle in claimed
+        let lets_go = |circle: &Circle| !contends.contains(&Some(*circle));
+        for circle in contends
             .into_iter()
             .flatten()
-            .filter(|circle| !claimed_before.contains(&Some(*circle)))
+            .filter(|circle| !contended.contains(&Some(*circle)))
         {
-            self.circles.claim(circle, staged.settings);
+            self.circles.contend(circle, staged.settings);
         }
-        for circle in claimed_before.into_iter().flatten().filter(lets_go) {
-            self.circles.unclaim(circle, staged.now);
+        for circle in contended.into_iter().flatten().filter(lets_go) {
+            self.circles.withdraw(circle, staged.now);
             self.pass_on_circle(circle, staged);
         }
         // Another server may find room in the next circle as well.
         if let Some(full) = full
-            && let Some(circle) = claimed[0].filter(|circle| *circle != full)
+            && let Some(circle) = contends[0].filter(|circle| *circle != full)
         {
             self.pass_on_circle(circle, staged);
         }
@@ -466,11 +465,6 @@ impl Places {
             self.pass_on(Room::Circle(*circle), staged);
         }
         !with_room.is_empty()
-    }
-
-    /// Takes what the ledger of a circle says.
-    pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) {
-        self.circles.settled(settled, staged);
     }
 
     /// Room in a circle goes to a server that is held for want of it.

@@ -1,7 +1,7 @@
 //! The scheduler's core: takes events, keeps servers in their places, and commits what changed.
 //!
 //! In: new URLs with addresses, reports of jobs, asks of fetchers, errands, tokens. Out: outcomes;
-//! sitemaps; jobs, renewals and revocations; requests for addresses; errands; needs of tokens.
+//! sitemaps; jobs, renewals and revocations; requests for addresses; errands; claims on quotas.
 //!
 //! Invariants: a server has at most one lease, committed before its job is sent (P1); none is
 //! granted before the server's next-contact time, which survives restarts (P2); after every step
@@ -28,9 +28,10 @@ use crate::frontier::validators::VALIDATORS;
 use crate::keys::room::Room;
 use crate::keys::schedulers::Schedulers;
 use crate::keys::server_key::ServerKey;
-use crate::ledger_need::{LedgerAnswer, LedgerNeed};
 use crate::politeness::circles::Circles;
 use crate::politeness::paused::Paused;
+use crate::quota::Quota;
+use crate::quota::ledger::{Claim, ClaimAnswer};
 use crate::robots::state::ROBOTS;
 use crate::servers::in_play::Servers;
 use crate::servers::lease::JOBS;
@@ -38,7 +39,6 @@ use crate::servers::partition::META;
 use crate::servers::server::SERVERS;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
-use crate::tokens::SharedBudget;
 use rhumb_config::identity::serials_follow;
 use rhumb_config::orders::{Orders, Selector};
 use rhumb_partition::Owners;
@@ -235,23 +235,10 @@ impl Scheduler {
 
     /// A message from the scheduler of another partition.
     fn errand(&mut self, errand: Errand, staged: &mut Staged<'_>) -> Result<(), StoreError> {
-        if let Some(budget) = SharedBudget::called_for(&errand) {
-            return self.servers.call_for_tokens(staged.now, budget);
-        }
         let name = match &errand {
             Errand::Wanted { url, .. } => rhumb_url::server_of(url),
             Errand::Found { server, .. } => server,
-            Errand::Tokens { .. } | Errand::TopicTokens { .. } => return Ok(()),
-            Errand::Rights { circle } => {
-                match circle.parse() {
-                    Ok(circle) => self
-                        .places
-                        .circles
-                        .call(circle, staged.now, staged.settings),
-                    Err(()) => self.malformed += 1,
-                }
-                return Ok(());
-            }
+            Errand::Quota { key } => return self.give_back(key, staged),
         };
         let Some(key) = self.servers.key_of(name) else {
             self.malformed += 1;
@@ -265,6 +252,29 @@ impl Scheduler {
             return Ok(());
         }
         self.errands.take(key, errand, &mut self.servers, staged)
+    }
+
+    /// Another scheduler has nothing left of a quota: what is not needed here goes back.
+    fn give_back(&mut self, key: &str, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        match Quota::of_key(key) {
+            None => self.malformed += 1,
+            Some(Quota::Circle(circle)) => {
+                self.places
+                    .circles
+                    .call(circle, staged.now, staged.settings);
+            }
+            Some(pages) => self.servers.call_for_tokens(staged.now, pages)?,
+        }
+        Ok(())
+    }
+
+    /// The ledger of a quota has answered.
+    fn claimed(&mut self, answer: &ClaimAnswer, staged: &mut Staged<'_>) {
+        if let Quota::Circle(circle) = answer.claim.quota {
+            self.places.circles.answered(circle, answer, staged);
+        } else if let Some(domain) = self.servers.shares_mut().answered(answer, staged) {
+            self.places.pass_on(Room::Domain(domain), staged);
+        }
     }
 
     /// The parts that a report, or a lease that expires without one, changes.
@@ -381,8 +391,8 @@ impl Scheduler {
 
 impl Core for Scheduler {
     type Input = Input;
-    type Effect = LedgerNeed;
-    type Answer = LedgerAnswer;
+    type Effect = Claim;
+    type Answer = ClaimAnswer;
 
     fn decode(edge: Edge, payload: &[u8]) -> Result<Input, Undecodable> {
         match edge {
@@ -401,8 +411,8 @@ impl Core for Scheduler {
     fn step(
         &mut self,
         now: Timestamp,
-        event: Event<Input, LedgerAnswer>,
-        out: &mut Output<LedgerNeed>,
+        event: Event<Input, ClaimAnswer>,
+        out: &mut Output<Claim>,
     ) -> Result<(), StoreError> {
         let settings = Arc::clone(&self.settings);
         let store = Arc::clone(self.servers.store());
@@ -426,14 +436,7 @@ impl Core for Scheduler {
             }
             Event::Drain => self.grants.drain(),
             Event::HearsAgain => self.servers.hear_again(&mut staged),
-            Event::Answer(LedgerAnswer::Rights(settled)) => {
-                self.places.settled(&settled, &mut staged)
-            }
-            Event::Answer(LedgerAnswer::Tokens(settled)) => {
-                if let Some(domain) = self.servers.shares_mut().settled(&settled, &mut staged) {
-                    self.places.pass_on(Room::Domain(domain), &mut staged);
-                }
-            }
+            Event::Answer(answer) => self.claimed(&answer, &mut staged),
             Event::Stored(_) | Event::Wake => {}
         }
         self.look_after_due(&mut staged)?;

@@ -19,6 +19,6 @@ pub(crate) enum Room {
     /// An operator has paused the server. Room comes when that is taken back.
     Paused,
     /// Jobs in a circle. Room comes when one of them ends, when the delay of its group is over, or
-    /// with rights.
+    /// with tokens.
     Circle(Circle),
 }

@@ -6,13 +6,13 @@
 //! out at a time, so its delay holds within the job, and from the end of a job to the next one.
 //!
 //! A scheduler that has all partitions decides alone. Several ones divide what a circle allows by
-//! its ledger ([`crate::rights`]). Rights count for [`VALID_FOR`] after they were entered; a
+//! its ledger ([`crate::quota`]). Tokens count for [`VALID_FOR`] after they were entered; a
 //! scheduler with jobs out enters them again in time. Others may take its entry out when that has
 //! not changed for longer than that and a lease.
 //!
 //! Invariants: no more jobs are out in a circle than are allowed, over all schedulers (Boldi,
 //! Marino, Santini and Vigna 2014 allow one to an address); no job is granted in a group before the
-//! delay is over; rights go back only when the delay is over, so whoever gets them has not to wait
+//! delay is over; tokens go back only when the delay is over, so whoever gets them has not to wait
 //! for it. Circles are taken in one order, the group before the address, and what waits for an
 //! address keeps its group for a while, so schedulers do not wait for each other. A job whose lease
 //! was granted in an earlier life, or by another owner of its partition, is renewed only when it
@@ -21,24 +21,23 @@
 
 use crate::keys::circle::Circle;
 use crate::keys::schedulers::Schedulers;
-use crate::ledger_need::LedgerNeed;
-use crate::rights::{Entry, Ledger, Need, Settled};
+use crate::quota::Quota;
+use crate::quota::ledger::{Claim, ClaimAnswer, Holder, Holding, Ledger, Takes};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use foldhash::{HashMap, HashMapExt as _};
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::Errand;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long rights count after they were entered.
+/// How long tokens count after they were entered.
 const VALID_FOR: Duration = Duration::from_secs(30);
-/// Rights in use are entered again when they have counted for this long.
+/// Tokens in use are entered again when they have counted for this long.
 const ENTER_EVERY: Duration = Duration::from_secs(15);
-/// How long a scheduler keeps rights that others call for, at least, while it has use for them: a
+/// How long a scheduler keeps tokens that others call for, at least, while it has use for them: a
 /// ledger is not changed for each job.
 const KEEPS_FOR: Duration = Duration::from_secs(5);
-/// Wait between two questions for rights, when there were none.
+/// Wait between two questions for tokens, when there were none.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Questions that are out at once, at most.
 const QUESTIONS_MAX: usize = 256;
@@ -50,7 +49,7 @@ struct State {
     jobs: u32,
     /// Servers that would have a job in it, now, when there is room, or when there is room in
     /// another circle as well.
-    claims: u32,
+    contenders: u32,
     /// No contact before then.
     next_contact: Timestamp,
     /// When it is looked at next.
@@ -61,10 +60,10 @@ struct State {
 /// What this scheduler holds of a circle that others may have jobs in.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    rights: u32,
-    /// When the rights were asked for that the ledger knows; none: it knows of no job of this life.
+    tokens: u32,
+    /// When the tokens were asked for that the ledger knows; none: it knows of no job of this life.
     entered: Option<Timestamp>,
-    /// The ledger may hold more for this scheduler than `rights`.
+    /// The ledger may hold more for this scheduler than `tokens`.
     is_unsure: bool,
     /// Others call for them.
     is_called: bool,
@@ -77,14 +76,14 @@ struct Held {
     /// The question that is out.
     asked: Option<Asked>,
     /// Entries of others, and since when they have not changed.
-    others: HashMap<u16, (Entry, Timestamp)>,
+    others: HashMap<Holder, (Holding, Timestamp)>,
 }
 
 /// A question that is out.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     at: Timestamp,
-    /// Rights that are kept; the others go back.
+    /// Tokens that are kept; the others go back.
     keeps: u32,
 }
 
@@ -92,12 +91,12 @@ struct Asked {
 #[derive(Debug)]
 struct Sharing {
     schedulers: Schedulers,
-    instance: u16,
+    holder: Holder,
     epoch: u64,
     /// Until then, and for the delay of a group, jobs may be out that their owner has not entered.
     settled_at: Timestamp,
-    /// Needs so far.
-    needs: u64,
+    /// Claims on ledgers so far.
+    claims: u64,
     /// Questions that are out.
     out: usize,
 }
@@ -123,10 +122,10 @@ impl Circles {
         };
         let sharing = Sharing {
             schedulers,
-            instance,
+            holder: Holder { instance, birth: 0 },
             epoch,
             settled_at,
-            needs: 0,
+            claims: 0,
             out: 0,
         };
         Circles {
@@ -220,15 +219,15 @@ impl Circles {
         let Some(state) = self.states.get(&circle) else {
             return self.sharing.is_none() && now >= self.opened + settings.delay_of(circle);
         };
-        let rights = self.sharing.as_ref().map_or(max, |sharing| {
+        let tokens = self.sharing.as_ref().map_or(max, |sharing| {
             let held = &state.held;
             match held.is_called && now >= held.kept_until {
                 _ if !held.is_valid(now) => 0,
-                true => held.rights.min(fair(max, sharing)),
-                false => held.rights,
+                true => held.tokens.min(fair(max, sharing)),
+                false => held.tokens,
             }
         });
-        state.jobs < max.min(rights) && now >= state.next_contact
+        state.jobs < max.min(tokens) && now >= state.next_contact
     }
 
     /// Returns whether the ledger knows of the jobs that are out: they may go on.
@@ -262,17 +261,17 @@ impl Circles {
     }
 
     /// One more server would have a job in a circle.
-    pub(crate) fn claim(&mut self, circle: Circle, settings: &Settings) {
-        self.state(circle, settings).claims += 1;
+    pub(crate) fn contend(&mut self, circle: Circle, settings: &Settings) {
+        self.state(circle, settings).contenders += 1;
     }
 
     /// One server less would.
-    pub(crate) fn unclaim(&mut self, circle: Circle, now: Timestamp) {
+    pub(crate) fn withdraw(&mut self, circle: Circle, now: Timestamp) {
         let Some(state) = self.states.get_mut(&circle) else {
             return;
         };
-        state.claims = state.claims.saturating_sub(1);
-        if state.claims == 0 {
+        state.contenders = state.contenders.saturating_sub(1);
+        if state.contenders == 0 {
             self.look(circle, now);
         }
     }
@@ -287,7 +286,7 @@ impl Circles {
         }
     }
 
-    /// Another scheduler has no rights left.
+    /// Another scheduler has no tokens left.
     pub(crate) fn call(&mut self, circle: Circle, now: Timestamp, settings: &Settings) {
         if self.sharing.is_some() {
             self.state(circle, settings).held.is_called = true;
@@ -305,7 +304,7 @@ impl Circles {
             let is_wanted = self
                 .states
                 .get(&circle)
-                .is_some_and(|state| state.claims > 0);
+                .is_some_and(|state| state.contenders > 0);
             if is_wanted && self.has_room(circle, staged.now, staged.settings) {
                 with_room.push(circle);
             }
@@ -325,7 +324,7 @@ impl Circles {
         };
         state.look_at = None;
         let mut next = (state.next_contact > now).then_some(state.next_contact);
-        let mut is_needed = state.jobs > 0 || state.claims > 0 || next.is_some();
+        let mut is_needed = state.jobs > 0 || state.contenders > 0 || next.is_some();
         if let Some(sharing) = &mut self.sharing {
             let wanted = state.wanted(max);
             let is_settled = now >= sharing.settled_at + settings.delay_of(circle);
@@ -336,8 +335,8 @@ impl Circles {
             };
             match state.next_entry(now, wanted, fair) {
                 Next::Enter { keeps } => {
-                    let need = state.need(circle, wanted, keeps, sharing, staged);
-                    staged.messages.need(LedgerNeed::Rights(need));
+                    let claim = state.quota_claim(circle, wanted, keeps, sharing, staged);
+                    staged.messages.claim(claim);
                     next = None;
                 }
                 Next::At(at) => next = next.into_iter().chain(at).min(),
@@ -358,11 +357,15 @@ impl Circles {
         }
     }
 
-    /// Takes an answer of the ledger. While there are too few rights here, those who hold some are
+    /// Takes an answer of the ledger. While there are too few tokens here, those who hold some are
     /// called upon.
-    pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) {
+    pub(crate) fn answered(
+        &mut self,
+        circle: Circle,
+        answer: &ClaimAnswer,
+        staged: &mut Staged<'_>,
+    ) {
         let now = staged.now;
-        let circle = settled.circle;
         let Some(sharing) = &mut self.sharing else {
             return;
         };
@@ -373,7 +376,7 @@ impl Circles {
         let Some(asked) = state.held.asked.take() else {
             return;
         };
-        let Some(ledger) = &settled.ledger else {
+        let Some(ledger) = &answer.ledger else {
             // It may have been entered or not.
             state.held.is_unsure = true;
             state.held.retry_at = now + ASK_EVERY;
@@ -383,24 +386,21 @@ impl Circles {
         let max = staged.settings.jobs_max_of(circle);
         state
             .held
-            .answered(ledger, (sharing.instance, max), now, asked, is_settled);
+            .answered(ledger, (sharing.holder, max), now, asked, is_settled);
         if !is_settled {
             // They are of jobs of an earlier life, or were given away with their partition: none is
             // for a new job.
-            state.held.rights = 0;
+            state.held.tokens = 0;
         }
         let wanted = state.wanted(max);
-        if is_settled && wanted > state.held.rights {
+        if is_settled && wanted > state.held.tokens {
             state.held.ask_at = state.held.ask_at.max(now + ASK_EVERY);
-            for other in ledger.others(sharing.instance) {
-                // One without partitions has no use for its rights: they are taken from it.
+            for (other, _) in ledger.others(sharing.holder) {
+                // One without partitions has no use for its tokens: they are taken from it.
                 if let Some(partition) = sharing.schedulers.partition_of(other.instance) {
-                    staged.messages.errand(
-                        partition,
-                        Errand::Rights {
-                            circle: circle.to_string(),
-                        },
-                    );
+                    staged
+                        .messages
+                        .errand(partition, Quota::Circle(circle).call());
                 }
             }
         }
@@ -412,23 +412,23 @@ impl Circles {
 enum Next {
     /// Nothing before then, if ever.
     At(Option<Timestamp>),
-    /// Enter what is needed; rights above these go back.
+    /// Enter what is needed; tokens above these go back.
     Enter { keeps: u32 },
 }
 
 impl State {
-    /// Rights for which there is use.
+    /// Tokens for which there is use.
     fn wanted(&self, max: u32) -> u32 {
-        self.jobs.saturating_add(self.claims).min(max)
+        self.jobs.saturating_add(self.contenders).min(max)
     }
 
-    /// Rights that cannot go back: the group's delay is waited for here.
+    /// Tokens that cannot go back: the group's delay is waited for here.
     fn in_use(&self, now: Timestamp) -> u32 {
-        let pauses = self.held.rights > 0 && self.next_contact > now;
+        let pauses = self.held.tokens > 0 && self.next_contact > now;
         self.jobs.max(u32::from(pauses))
     }
 
-    /// When the ledger is to be changed, and what is kept. `wanted`: rights for which there is use
+    /// When the ledger is to be changed, and what is kept. `wanted`: tokens for which there is use
     /// here. `fair`: those that are kept while others have none; none while nothing may be taken or
     /// given back.
     fn next_entry(&mut self, now: Timestamp, wanted: u32, fair: Option<u32>) -> Next {
@@ -453,18 +453,18 @@ impl State {
         };
         if held.is_called {
             let owes = now >= held.kept_until;
-            let keeps = in_use.max(wanted.min(if owes { fair } else { held.rights }));
-            if held.rights > keeps || held.is_unsure {
+            let keeps = in_use.max(wanted.min(if owes { fair } else { held.tokens }));
+            if held.tokens > keeps || held.is_unsure {
                 return Next::Enter { keeps };
             }
-            held.is_called = !owes || held.rights > fair;
+            held.is_called = !owes || held.tokens > fair;
         }
         let is_short =
-            !held.is_called && wanted > 0 && (wanted > held.rights || !held.is_valid(now));
+            !held.is_called && wanted > 0 && (wanted > held.tokens || !held.is_valid(now));
         if has_to_enter || is_short && held.ask_at <= now {
             return Next::Enter {
                 keeps: if held.is_called {
-                    held.rights
+                    held.tokens
                 } else {
                     u32::MAX
                 },
@@ -482,54 +482,59 @@ impl State {
     }
 
     /// What the ledger is to be told now.
-    fn need(
+    fn quota_claim(
         &mut self,
         circle: Circle,
         wanted: u32,
         keeps: u32,
         sharing: &mut Sharing,
         staged: &Staged<'_>,
-    ) -> Need {
+    ) -> Claim {
         let now = staged.now;
         let settings = staged.settings;
         let max = settings.jobs_max_of(circle);
         let delay = settings.delay_of(circle);
         let lease = settings.lease_with_grace();
-        let is_gone = |&(entry, since): &(Entry, Timestamp)| {
-            let patience = match sharing.schedulers.partition_of(entry.instance) {
+        let is_gone = |(&holder, &(holding, since)): (&Holder, &(Holding, Timestamp))| {
+            let patience = match sharing.schedulers.partition_of(holder.instance) {
                 // Twice as long, since a step may take long.
                 Some(_) => 2 * VALID_FOR + lease,
                 None => lease + delay,
             };
-            (now.since(since) >= patience).then_some(entry)
+            (now.since(since) >= patience).then_some((holder, holding))
         };
-        let gone: Vec<Entry> = self.held.others.values().filter_map(is_gone).collect();
+        let gone: Vec<_> = self.held.others.iter().filter_map(is_gone).collect();
         if !gone.is_empty() {
             self.next_contact = self.next_contact.max(now + delay);
         }
         let in_use = self.in_use(now);
-        sharing.needs += 1;
+        sharing.claims += 1;
         sharing.out += 1;
         self.held.asked = Some(Asked { at: now, keeps });
         // From the question on, only those count that are kept.
-        self.held.rights = self.held.rights.min(keeps.max(in_use));
-        Need {
-            circle,
-            max,
-            instance: sharing.instance,
+        self.held.tokens = self.held.tokens.min(keeps.max(in_use));
+        Claim {
+            quota: Quota::Circle(circle),
+            max: u64::from(max),
+            holder: sharing.holder,
             epoch: sharing.epoch,
-            number: sharing.needs,
-            in_use,
-            wanted,
-            keeps,
-            is_settling: now < sharing.settled_at + delay,
+            number: sharing.claims,
+            spent: 0,
+            in_use: u64::from(in_use),
+            counts_on: 0,
+            wanted: u64::from(wanted),
+            keeps: u64::from(keeps),
+            takes: Takes::Missing,
+            may_change: now >= sharing.settled_at + delay,
+            known: Vec::new(),
+            since: 0,
             gone,
         }
     }
 }
 
 impl Held {
-    /// Returns whether the ledger counts the rights, and the jobs that are out.
+    /// Returns whether the ledger counts the tokens, and the jobs that are out.
     fn is_valid(&self, now: Timestamp) -> bool {
         self.entered.is_some_and(|at| now < at + VALID_FOR)
     }
@@ -538,17 +543,17 @@ impl Held {
     fn answered(
         &mut self,
         ledger: &Ledger,
-        (instance, max): (u16, u32),
+        (holder, max): (Holder, u32),
         now: Timestamp,
         asked: Asked,
         is_settled: bool,
     ) {
-        // Jobs of an earlier life are entered although others have the rights by now. They leave
+        // Jobs of an earlier life are entered although others have the tokens by now. They leave
         // none behind.
-        let others: u32 = ledger.others(instance).map(|other| other.rights).sum();
-        let entered = ledger.rights(instance);
-        let rights = entered.min(max.saturating_sub(others));
-        if rights > self.rights {
+        let others: u64 = ledger.others(holder).map(|(_, other)| other.held).sum();
+        let entered = ledger.held(holder);
+        let tokens = entered.min(u64::from(max).saturating_sub(others)) as u32;
+        if tokens > self.tokens {
             self.kept_until = now + KEEPS_FOR;
         }
         if asked.keeps < u32::MAX {
@@ -557,21 +562,21 @@ impl Held {
             self.is_called = false;
             self.ask_at = now + 2 * ASK_EVERY;
         }
-        self.rights = rights;
-        self.is_unsure = !is_settled || rights < entered;
+        self.tokens = tokens;
+        self.is_unsure = !is_settled || u64::from(tokens) < entered;
         self.entered = Some(asked.at);
         let before = std::mem::take(&mut self.others);
-        for entry in ledger.others(instance) {
+        for (holder, holding) in ledger.others(holder) {
             let since = before
-                .get(&entry.instance)
-                .filter(|(known, _)| *known == entry)
+                .get(&holder)
+                .filter(|(known, _)| *known == holding)
                 .map_or(now, |known| known.1);
-            self.others.insert(entry.instance, (entry, since));
+            self.others.insert(holder, (holding, since));
         }
     }
 }
 
-/// Rights that a scheduler keeps while others have none.
+/// Tokens that a scheduler keeps while others have none.
 fn fair(max: u32, sharing: &Sharing) -> u32 {
     max / u32::from(sharing.schedulers.count)
 }

@@ -12,6 +12,7 @@ use crate::keys::load::Load;
 use crate::keys::server_key::{ServerKey, keys_of};
 use crate::keys::topic::TopicIndex;
 use crate::politeness::paused::Paused;
+use crate::quota::Quota;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::counts::Counts;
 use crate::servers::lease::Lease;
@@ -22,7 +23,6 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
-use crate::tokens::SharedBudget;
 use foldhash::HashMap;
 use rhumb_partition::Directory;
 use rhumb_stage::store::{Store, StoreError};
@@ -411,7 +411,7 @@ impl Servers {
     pub(crate) fn call_for_tokens(
         &mut self,
         now: Timestamp,
-        budget: SharedBudget,
+        budget: Quota,
     ) -> Result<(), StoreError> {
         self.shares.call(now, budget, self.store.as_ref())
     }

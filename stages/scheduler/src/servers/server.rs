@@ -101,7 +101,7 @@ pub(crate) struct Server {
     /// The topic of its last job for pages.
     pub(crate) served: TopicNumber,
     /// Circles in which it would take room now, or when there is some.
-    pub(crate) claimed: [Option<Circle>; 2],
+    pub(crate) contends: [Option<Circle>; 2],
     /// What the sums over all servers hold of it.
     pub(crate) accounted: Load,
     /// The topic of the URLs in flight that these hold.
@@ -137,7 +137,7 @@ impl Server {
             place: QueuePlace::Idle,
             pages: 0,
             served: TopicNumber::OTHERS,
-            claimed: [None; 2],
+            contends: [None; 2],
             accounted: Load::default(),
             accounted_topic: TopicIndex::OTHERS,
         }

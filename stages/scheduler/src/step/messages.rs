@@ -1,9 +1,9 @@
 //! The messages of one step: outcomes and sitemaps to be published; jobs, requests for addresses
-//! and errands to be sent; and needs of tokens and rights.
+//! and errands to be sent; and claims on quotas.
 //!
 //! Invariant: no message is larger than the broker takes.
 
-use crate::ledger_need::LedgerNeed;
+use crate::quota::ledger::Claim;
 use rhumb_stage::Output;
 use rhumb_url::host_of;
 use rhumb_wire::lane_of;
@@ -27,7 +27,7 @@ pub(crate) struct Messages {
     sends: Vec<(String, ToFetcher)>,
     errands: Vec<(u16, Errand)>,
     found: Vec<FoundUrls>,
-    needs: Vec<LedgerNeed>,
+    claims: Vec<Claim>,
     passed_on: Vec<Report>,
 }
 
@@ -66,16 +66,12 @@ impl Messages {
     }
 
     /// A ledger is to be changed.
-    pub(crate) fn need(&mut self, need: LedgerNeed) {
-        self.needs.push(need);
+    pub(crate) fn claim(&mut self, claim: Claim) {
+        self.claims.push(claim);
     }
 
     /// Hands all messages over. `refresh_number` gives each request for addresses its number.
-    pub(crate) fn flush(
-        self,
-        out: &mut Output<LedgerNeed>,
-        mut refresh_number: impl FnMut() -> u64,
-    ) {
+    pub(crate) fn flush(self, out: &mut Output<Claim>, mut refresh_number: impl FnMut() -> u64) {
         for (partition, entries) in self.outcomes {
             publish_outcomes(out, partition, entries);
         }
@@ -105,7 +101,7 @@ impl Messages {
         for (partition, errand) in self.errands {
             out.send(Token::Partition(partition), &errand);
         }
-        out.effects.extend(self.needs);
+        out.effects.extend(self.claims);
     }
 }
 

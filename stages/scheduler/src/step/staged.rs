@@ -7,7 +7,7 @@
 use crate::frontier::index::Index;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::{TopicIndex, TopicNumber};
-use crate::ledger_need::LedgerNeed;
+use crate::quota::ledger::Claim;
 use crate::settings::Settings;
 use crate::step::messages::Messages;
 use crate::store::rows::Rows;
@@ -103,7 +103,7 @@ impl<'a> Staged<'a> {
     /// its number.
     pub(crate) fn flush(
         self,
-        out: &mut Output<LedgerNeed>,
+        out: &mut Output<Claim>,
         refresh_number: impl FnMut() -> u64,
     ) -> Index {
         self.rows.flush(out);

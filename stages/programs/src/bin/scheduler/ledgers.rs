@@ -1,8 +1,7 @@
-//! Ledgers: enters needs of tokens and rights into the ledgers, which lie in a key-value bucket of
-//! the broker.
+//! Ledgers: enters claims on quotas into the ledgers of these, which lie in a key-value bucket of the
+//! broker.
 //!
-//! In: a [`LedgerNeed`] of the core. Out: [`LedgerAnswer`], with the ledger after the need was
-//! entered.
+//! In: a [`Claim`] of the core. Out: a [`ClaimAnswer`], with the ledger that has the claim in it.
 //!
 //! Invariant: a ledger is written only over the revision that was read, so no change of another
 //! scheduler is lost.
@@ -11,13 +10,13 @@ use async_nats::jetstream::kv;
 use futures::future::{BoxFuture, FutureExt as _};
 use rhumb_node::Shell;
 use scheduler::Scheduler;
-use scheduler::ledger_need::{LedgerAnswer, LedgerNeed};
+use scheduler::quota::ledger::{Claim, ClaimAnswer};
 use std::time::Duration;
 
 /// How long the broker has to answer. After that the core asks again later.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Enters needs into the ledgers of the bucket.
+/// Enters claims into the ledgers of the bucket.
 #[derive(Debug)]
 pub(crate) struct LedgerShell {
     /// Key → ledger.
@@ -25,25 +24,28 @@ pub(crate) struct LedgerShell {
 }
 
 impl Shell<Scheduler> for LedgerShell {
-    fn perform(&mut self, need: LedgerNeed) -> BoxFuture<'static, LedgerAnswer> {
+    fn perform(&mut self, claim: Claim) -> BoxFuture<'static, ClaimAnswer> {
         let bucket = self.bucket.clone();
         async move {
-            match tokio::time::timeout(ANSWER_TIMEOUT, enter(&bucket, &need)).await {
+            match tokio::time::timeout(ANSWER_TIMEOUT, enter(&bucket, &claim)).await {
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(error)) => {
-                    tracing::warn!("the ledger '{}' cannot be changed: {error:#}", need.key())
+                    tracing::warn!(
+                        "the ledger '{}' cannot be changed: {error:#}",
+                        claim.quota.key()
+                    )
                 }
                 Err(_) => {}
             }
-            need.unanswered()
+            claim.unanswered()
         }
         .boxed()
     }
 }
 
 /// Reads, changes and writes the ledger until nobody else wrote it in between.
-async fn enter(bucket: &kv::Store, need: &LedgerNeed) -> anyhow::Result<LedgerAnswer> {
-    let key = need.key();
+async fn enter(bucket: &kv::Store, claim: &Claim) -> anyhow::Result<ClaimAnswer> {
+    let key = claim.quota.key();
     loop {
         let entry = bucket
             .entry(&key)
@@ -52,9 +54,12 @@ async fn enter(bucket: &kv::Store, need: &LedgerNeed) -> anyhow::Result<LedgerAn
         let text = entry
             .as_ref()
             .map_or(Ok(""), |entry| std::str::from_utf8(&entry.value));
-        let entered = text.ok().and_then(|text| need.enter(text)).ok_or_else(|| {
-            anyhow::anyhow!("the value of the key is no ledger: delete it, it is made anew")
-        })?;
+        let entered = text
+            .ok()
+            .and_then(|text| claim.enter(text))
+            .ok_or_else(|| {
+                anyhow::anyhow!("the value of the key is no ledger: delete it, it is made anew")
+            })?;
         let Some(value) = entered.text else {
             return Ok(entered.answer);
         };

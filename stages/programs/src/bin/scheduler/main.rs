@@ -2,7 +2,7 @@
 //!
 //! In: new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other
 //! partitions). Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of
-//! addresses (resolver), errands; needs of tokens and rights (a key-value bucket).
+//! addresses (resolver), errands; claims on quotas (a key-value bucket).
 
 mod ledgers;
 

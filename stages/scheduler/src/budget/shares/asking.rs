@@ -8,9 +8,9 @@ use super::{
 };
 use crate::budget::share::{NO_LIMIT, Question, Share};
 use crate::keys::budget::Budget;
-use crate::ledger_need::LedgerNeed;
+use crate::quota::Quota;
+use crate::quota::ledger::{Claim, ClaimAnswer, Ledger, Takes};
 use crate::step::staged::Staged;
-use crate::tokens::{Ledger, Need, Settled, SharedBudget};
 use rhumb_stage::store::{Store, StoreError};
 use rhumb_url::fingerprint;
 use rhumb_url::time::Timestamp;
@@ -48,7 +48,7 @@ impl Shares {
     pub(crate) fn call(
         &mut self,
         now: Timestamp,
-        budget: SharedBudget,
+        budget: Quota,
         store: &dyn Store,
     ) -> Result<(), StoreError> {
         let Some(id) = self.id_of(&budget) else {
@@ -68,11 +68,12 @@ impl Shares {
     }
 
     /// How a budget is called here; none of a topic that is not known.
-    fn id_of(&self, budget: &SharedBudget) -> Option<Id> {
+    fn id_of(&self, budget: &Quota) -> Option<Id> {
         match budget {
-            SharedBudget::Crawl => Some(Id::Crawl),
-            SharedBudget::Domain(domain) => Some(Id::Domain(fingerprint(domain))),
-            SharedBudget::Topic(_) => {
+            Quota::Crawl => Some(Id::Crawl),
+            Quota::Domain(domain) => Some(Id::Domain(fingerprint(domain))),
+            Quota::Circle(_) => None,
+            Quota::Topic(_) => {
                 let is = |(id, share): &(&Id, &Share)| {
                     matches!(id, Id::Topic(_)) && share.budget == *budget
                 };
@@ -204,20 +205,26 @@ impl Shares {
             share.has_row = true;
         }
         self.out += 1;
-        staged.messages.need(LedgerNeed::Tokens(Need {
-            budget: share.budget.clone(),
+        let wanted = share.spent() + waiting;
+        staged.messages.claim(Claim {
+            quota: share.budget.clone(),
             max: share.max,
-            schedulers: self.schedulers.count,
-            known,
-            since,
-            may_change,
             holder: self.holder,
             epoch: self.epoch,
-            fetched: share.fetched,
-            in_flight: share.in_flight,
-            waiting,
+            number: 0,
+            spent: share.fetched,
+            in_use: share.in_flight,
             counts_on: share.tokens,
-        }));
+            wanted,
+            keeps: wanted,
+            takes: Takes::Blocks {
+                schedulers: self.schedulers.count,
+            },
+            may_change,
+            known,
+            since,
+            gone: Vec::new(),
+        });
     }
 
     /// The time when there is something to be asked.
@@ -230,25 +237,29 @@ impl Shares {
 
     /// Takes an answer of the ledger. Returns the domain that has room now, if the budget is a
     /// domain's.
-    pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) -> Option<u64> {
+    pub(crate) fn answered(
+        &mut self,
+        answer: &ClaimAnswer,
+        staged: &mut Staged<'_>,
+    ) -> Option<u64> {
         let now = staged.now;
         self.out = self.out.saturating_sub(1);
-        let id = self.id_of(&settled.need.budget)?;
+        let id = self.id_of(&answer.claim.quota)?;
         let share = self.shares.get_mut(&id)?;
         share.question = Question::None;
-        let Some(ledger) = &settled.ledger else {
+        let Some(ledger) = &answer.ledger else {
             // What was to be said was not heard, and what was to go back has not gone.
             self.call_upon(id, now + ASK_EVERY);
             return None;
         };
-        share.elsewhere = ledger.fetched_elsewhere(self.holder);
-        let may_change = ledger.may_change(&settled.need);
+        share.elsewhere = ledger.spent_elsewhere(self.holder);
+        let may_change = ledger.may_change(&answer.claim);
         if may_change {
-            share.tokens = ledger.tokens(self.holder);
+            share.tokens = ledger.held(self.holder);
         }
         self.hear(
             id,
-            may_change && settled.need.since == self.schedulers.since,
+            may_change && answer.claim.since == self.schedulers.since,
             now,
         );
         self.ask_again(id, ledger, staged);

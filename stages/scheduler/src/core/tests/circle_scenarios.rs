@@ -5,7 +5,6 @@ use super::web::{Fine, addresses};
 use super::world::World;
 use crate::core::idle::Idle;
 use crate::keys::schedulers::Schedulers;
-use crate::ledger_need::LedgerNeed;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use rhumb_config::{Group, GroupedBy};
@@ -76,7 +75,7 @@ fn a_group_has_so_many_jobs_out_and_others_do_not_wait() {
     world.held.clear();
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.count("outcome_fetched_total"), 9);
-    assert!(world.needs.is_empty(), "one scheduler asks nobody");
+    assert!(world.claims.is_empty(), "one scheduler asks nobody");
 }
 
 #[test]
@@ -171,9 +170,9 @@ fn the_rights_of_a_scheduler_that_is_gone_come_free_after_its_leases() {
         alive.run(&mut Fine, SECOND);
         waited += 1;
         assert!(waited < 120, "it waits for ever");
-        for need in std::mem::take(&mut alive.needs) {
-            let ledger = ledgers.entry(need.key()).or_default();
-            let entered = need.enter(ledger).unwrap();
+        for claim in std::mem::take(&mut alive.claims) {
+            let ledger = ledgers.entry(claim.quota.key()).or_default();
+            let entered = claim.enter(ledger).unwrap();
             *ledger = entered.text.unwrap_or(std::mem::take(ledger));
             alive.answer(entered.answer);
         }
@@ -236,12 +235,12 @@ fn a_job_of_an_earlier_life_is_renewed_once_the_ledger_knows_it() {
         std::mem::take(&mut world.inbox).len()
     };
     assert_eq!(renewal(world), 0, "not yet");
-    let needs = std::mem::take(&mut world.needs);
+    let claims = std::mem::take(&mut world.claims);
     assert!(
-        matches!(needs.as_slice(), [LedgerNeed::Rights(need)] if need.in_use == 1),
-        "{needs:?}"
+        matches!(claims.as_slice(), [claim] if claim.in_use == 1),
+        "{claims:?}"
     );
-    let answer = two.ledgers.enter(&needs[0]);
+    let answer = two.ledgers.enter(&claims[0]);
     two.worlds[0].answer(answer);
     two.worlds[0].pass(2 * SECOND);
     assert_eq!(renewal(&mut two.worlds[0]), 1);

@@ -5,12 +5,12 @@ use super::web::{Fine, pages, redirect, response, robots, robots_txt};
 use super::world::World;
 use crate::core::idle::Idle;
 use crate::core::scheduler::Scheduler;
-use crate::ledger_need::LedgerNeed;
 use crate::politeness::trouble::Trouble;
+use crate::quota::Quota;
+use crate::quota::ledger::{Claim, Holder, Ledger, Takes};
 use crate::servers::server::Server;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use crate::tokens::{Holder, Ledger, Need, SharedBudget};
 use proptest::prelude::*;
 use rhumb_config::OverBudget;
 use rhumb_stage::Core as _;
@@ -199,7 +199,7 @@ fn tokens_go_from_one_that_does_not_need_them_to_one_that_does() {
             };
             Ledger::parse(&two.ledgers.texts[key])
                 .unwrap()
-                .tokens(Holder {
+                .held(Holder {
                     instance: 1,
                     birth: 1,
                 })
@@ -237,7 +237,7 @@ fn a_crash_between_a_question_and_its_answer_loses_no_token() {
             );
         }
         two.worlds[0].ask(3);
-        for need in std::mem::take(&mut two.worlds[0].needs) {
+        for need in std::mem::take(&mut two.worlds[0].claims) {
             two.ledgers.enter(&need);
         }
         two.worlds[0].crash();
@@ -262,33 +262,33 @@ fn an_owner_that_takes_its_lease_again_asks_the_ledgers_and_grants_under_its_new
         pages_per_domain: 10,
         ..settings()
     });
-    let budget = SharedBudget::Domain("example.test".to_owned());
-    let between = Need {
-        budget: budget.clone(),
+    let quota = Quota::Domain("example.test".to_owned());
+    let between = Claim {
+        quota: quota.clone(),
         max: 10,
-        schedulers: 2,
-        known: Vec::new(),
-        since: 0,
-        may_change: true,
         holder: Holder {
             instance: 0,
             birth: 1,
         },
         epoch: 7,
-        fetched: 0,
-        in_flight: 0,
-        waiting: 0,
+        number: 0,
+        spent: 0,
+        in_use: 0,
         counts_on: 0,
+        wanted: 0,
+        keeps: 0,
+        takes: Takes::Missing,
+        may_change: true,
+        known: Vec::new(),
+        since: 0,
+        gone: Vec::new(),
     };
-    two.ledgers.enter(&LedgerNeed::Tokens(between));
+    two.ledgers.enter(&between);
     two.worlds[0].core.owned_since(8);
     two.worlds[0].tell_pages(&server(0, 0), 3);
     assert!(
-        two.worlds[0]
-            .needs
-            .iter()
-            .all(|need| matches!(need, LedgerNeed::Tokens(Need { epoch: 8, .. })))
-            && !two.worlds[0].needs.is_empty()
+        two.worlds[0].claims.iter().all(|claim| claim.epoch == 8)
+            && !two.worlds[0].claims.is_empty()
     );
     for _ in 0..2 {
         two.exchange();
@@ -314,9 +314,9 @@ fn without_an_answer_the_ledger_is_asked_again() {
     });
     two.worlds[0].tell_pages(&server(0, 0), 2);
     for _ in 0..3 {
-        let need = two.worlds[0].needs.pop().expect("a question");
+        let need = two.worlds[0].claims.pop().expect("a question");
         two.worlds[0].answer(need.unanswered());
-        assert!(two.worlds[0].needs.is_empty(), "not at once");
+        assert!(two.worlds[0].claims.is_empty(), "not at once");
         two.worlds[0].run(&mut Fine, 2 * SECOND);
     }
     two.run(&mut Fine, 10);
@@ -423,7 +423,7 @@ fn a_budget_that_was_lowered_under_what_was_in_flight_is_kept() {
     };
     world.core =
         Scheduler::open(lower, 0, 1000, &world.owned, world.store.clone(), world.now).unwrap();
-    world.needs.clear();
+    world.claims.clear();
     two.run(&mut Fine, 300);
     assert!(
         two.count("outcome_fetched_total") <= 10,
@@ -505,9 +505,9 @@ fn questions_out_at_once_are_few() {
         two.worlds[0].tell_pages(&server_of_domain(0, domain, 0), 1);
     }
     assert!(
-        two.worlds[0].needs.len() < 300,
+        two.worlds[0].claims.len() < 300,
         "{} questions are out",
-        two.worlds[0].needs.len()
+        two.worlds[0].claims.len()
     );
 }
 

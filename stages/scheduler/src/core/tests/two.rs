@@ -4,7 +4,7 @@ use super::web::Web;
 use super::world::World;
 use crate::core::scheduler::Input;
 use crate::keys::schedulers::Schedulers;
-use crate::ledger_need::{Entered, LedgerAnswer, LedgerNeed};
+use crate::quota::ledger::{Claim, ClaimAnswer, Entered};
 use crate::settings::Settings;
 use rhumb_partition::Owners;
 use std::collections::BTreeMap;
@@ -23,16 +23,16 @@ pub(crate) struct Two {
 pub(crate) struct Ledgers {
     /// By key, as text.
     pub(crate) texts: BTreeMap<String, String>,
-    /// Needs that were entered.
+    /// Claims that were entered.
     pub(crate) entries: u64,
 }
 
 impl Ledgers {
-    /// Enters a need into its ledger.
-    pub(crate) fn enter(&mut self, need: &LedgerNeed) -> LedgerAnswer {
+    /// Enters a claim into its ledger.
+    pub(crate) fn enter(&mut self, claim: &Claim) -> ClaimAnswer {
         self.entries += 1;
-        let ledger = self.texts.entry(need.key()).or_default();
-        let Entered { text, answer } = need.enter(ledger).expect("a ledger");
+        let ledger = self.texts.entry(claim.quota.key()).or_default();
+        let Entered { text, answer } = claim.enter(ledger).expect("a ledger");
         *ledger = text.unwrap_or(std::mem::take(ledger));
         answer
     }
@@ -65,9 +65,9 @@ impl Two {
             );
             let mut rests = true;
             for me in [0, 1] {
-                for need in std::mem::take(&mut self.worlds[me].needs) {
+                for claim in std::mem::take(&mut self.worlds[me].claims) {
                     rests = false;
-                    let answer = self.ledgers.enter(&need);
+                    let answer = self.ledgers.enter(&claim);
                     self.worlds[me].answer(answer);
                 }
                 for (partition, errand) in std::mem::take(&mut self.worlds[me].errands) {

@@ -5,7 +5,7 @@ use super::fetching::Held;
 use super::two::Ledgers;
 use super::web::{addresses, origin};
 use crate::core::scheduler::{Input, Scheduler};
-use crate::ledger_need::{LedgerAnswer, LedgerNeed};
+use crate::quota::ledger::{Claim, ClaimAnswer};
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use rhumb_stage::store::{MemoryStore, Store as _};
@@ -50,8 +50,8 @@ pub(crate) struct World {
     pub(crate) inbox: VecDeque<ToFetcher>,
     pub(crate) refreshes: VecDeque<DnsRefresh>,
     pub(crate) errands: Vec<(u16, Errand)>,
-    /// Needs that the ledgers were asked for, of one of several schedulers.
-    pub(crate) needs: Vec<LedgerNeed>,
+    /// Claims on ledgers, of one of several schedulers.
+    pub(crate) claims: Vec<Claim>,
     /// By key, as text.
     pub(crate) ledgers: Ledgers,
     /// URLs that the scheduler found.
@@ -100,7 +100,7 @@ impl World {
             inbox: VecDeque::new(),
             refreshes: VecDeque::new(),
             errands: Vec::new(),
-            needs: Vec::new(),
+            claims: Vec::new(),
             ledgers: Ledgers::default(),
             found: Vec::new(),
             held: Vec::new(),
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Steps the core without committing what it made.
-    pub(crate) fn step_only(&mut self, input: Option<Input>) -> Output<LedgerNeed> {
+    pub(crate) fn step_only(&mut self, input: Option<Input>) -> Output<Claim> {
         let mut out = Output::default();
         self.ticket += 1;
         let ticket = Ticket(self.ticket);
@@ -136,10 +136,10 @@ impl World {
     }
 
     /// The ledger answers.
-    pub(crate) fn answer(&mut self, settled: LedgerAnswer) {
+    pub(crate) fn answer(&mut self, answer: ClaimAnswer) {
         let mut out = Output::default();
         self.core
-            .step(self.now, Event::Answer(settled), &mut out)
+            .step(self.now, Event::Answer(answer), &mut out)
             .unwrap();
         self.commit(out);
     }
@@ -159,9 +159,9 @@ impl World {
         self.commit(out);
     }
 
-    fn commit(&mut self, out: Output<LedgerNeed>) {
+    fn commit(&mut self, out: Output<Claim>) {
         self.store.commit(&out.changes).unwrap();
-        self.needs.extend(out.effects);
+        self.claims.extend(out.effects);
         let mut granted = 0;
         for send in out.sends {
             match (send.edge, send.token) {
@@ -214,8 +214,8 @@ impl World {
         }
         self.check();
         if self.settings.schedulers.count == 1 {
-            for need in std::mem::take(&mut self.needs) {
-                let answer = self.ledgers.enter(&need);
+            for claim in std::mem::take(&mut self.claims) {
+                let answer = self.ledgers.enter(&claim);
                 self.answer(answer);
             }
         }
@@ -294,7 +294,7 @@ impl World {
     /// The process dies. Another one opens what was committed, with a clock of another origin.
     pub(crate) fn crash(&mut self) {
         self.epoch += 1;
-        self.needs.clear();
+        self.claims.clear();
         self.core = {
             let settings = self.settings.clone();
             let store = self.store.clone();

@@ -5,8 +5,9 @@
 //! that are gone. Out: ledgers for the crawl that begins with the checkpoint. Invariant: a page
 //! counts once, whoever else knows of it.
 
+use super::Quota;
+use super::ledger::{Holder, Ledger};
 use crate::budget::shares::{DOMAINS, budget_of};
-use crate::tokens::{Holder, Ledger, SharedBudget};
 use std::collections::BTreeMap;
 
 /// Stands for the birth of a scheduler that has asked no ledger yet.
@@ -42,13 +43,13 @@ impl Spent {
         Ok(())
     }
 
-    /// Takes in the ledger under a key of the bucket. What is no ledger of tokens tells nothing.
+    /// Takes in the ledger under a key of the bucket. What is no ledger of pages tells nothing.
     pub fn add_ledger(&mut self, key: &str, text: &str) {
-        let is_of_tokens = key == SharedBudget::Crawl.key()
-            || ["domain.", "topic."].iter().any(|of| key.starts_with(of));
-        if let Some(ledger) = Ledger::parse(text).filter(|_| is_of_tokens) {
+        let is_of_pages =
+            Quota::of_key(key).is_some_and(|quota| !matches!(quota, Quota::Circle(_)));
+        if let Some(ledger) = Ledger::parse(text).filter(|_| is_of_pages) {
             ledger
-                .fetched()
+                .spent()
                 .for_each(|(holder, pages)| self.enter(key.to_owned(), holder, pages));
         }
     }
@@ -67,7 +68,7 @@ impl Spent {
             .for_each(|((key, _), pages)| *spent.entry(key).or_default() += pages);
         spent
             .into_iter()
-            .map(|(key, pages)| (key.to_owned(), Ledger::spent(pages).to_string()))
+            .map(|(key, pages)| (key.to_owned(), Ledger::spent_before(pages).text()))
             .collect()
     }
 }
@@ -76,8 +77,8 @@ impl Spent {
 mod tests {
     use super::*;
     use crate::budget::shares::{BIRTH, CRAWL};
+    use crate::quota::ledger::{Claim, Takes};
     use crate::store::codec::Writer;
-    use crate::tokens::Need;
 
     fn row(key: &[u8], pages: u64, name: &str) -> OwnRow {
         let mut row = Writer::with_capacity(0);
@@ -106,7 +107,7 @@ mod tests {
         spent.add_ledger("crawl", "0 3 9 90 60 1\n4 1 9 11 10 1\n");
         spent.add_ledger("domain.a.test", "0 3 9 90 50 1\n");
         spent.add_ledger("topic.news", "1 3 9 30 30 1\n");
-        spent.add_ledger("circle.a", "0 3 9 90\n");
+        spent.add_ledger("address.192.0.2.1", "0 3 9 90\n");
         let ledgers = spent.ledgers();
         assert_eq!(
             ledgers.keys().collect::<Vec<_>>(),
@@ -115,32 +116,35 @@ mod tests {
         assert_eq!(
             Ledger::parse(&ledgers["topic.news"])
                 .unwrap()
-                .fetched()
+                .spent()
                 .map(|(_, pages)| pages)
                 .sum::<u64>(),
             50
         );
 
-        let need = Need {
-            budget: SharedBudget::Crawl,
+        let claim = Claim {
+            quota: Quota::Crawl,
             max: 100,
-            schedulers: 1,
-            known: vec![0],
-            since: 1,
-            may_change: true,
             holder: Holder {
                 instance: 0,
                 birth: 1,
             },
             epoch: 1,
-            fetched: 0,
-            in_flight: 0,
-            waiting: 1000,
+            number: 0,
+            spent: 0,
+            in_use: 0,
             counts_on: 0,
+            wanted: 1000,
+            keeps: 1000,
+            takes: Takes::Blocks { schedulers: 1 },
+            may_change: true,
+            known: vec![0],
+            since: 1,
+            gone: Vec::new(),
         };
         let mut ledger = Ledger::parse(&ledgers["crawl"]).unwrap();
-        assert!(ledger.settle(&need));
-        assert_eq!(ledger.tokens(need.holder), 100 - 85, "what is left");
+        assert!(ledger.settle(&claim));
+        assert_eq!(ledger.held(claim.holder), 100 - 85, "what is left");
         let mut again = Spent::default();
         again.add_ledger("crawl", &ledgers["crawl"]);
         assert_eq!(again.ledgers()["crawl"], ledgers["crawl"]);

@@ -1,0 +1,353 @@
+//! The ledger of a quota: who has how much of it.
+//!
+//! Each quota has a ledger in a key-value bucket of the broker. A scheduler takes tokens while some
+//! are free, and gives back those that it does not need. A token is a page that may be fetched, or a
+//! job that may be out; it may as well be a request a second, because nothing here depends on it.
+//! What was *spent* never comes back; what is *in use* does.
+//!
+//! What a scheduler has in use moves with its partitions. Then two schedulers hold tokens for it: the
+//! old owner until the new one has entered it. So nobody takes tokens or gives some back before all
+//! have said what they have in use since partitions moved last.
+//!
+//! What was spent stays in the ledger when its scheduler is gone. One that begins with an empty
+//! folder has a holding of its own, by the epoch of its birth. What was in use by a scheduler that
+//! is gone is taken out by others: its holding has the same number for too long.
+//!
+//! Invariants: no token is given out while all schedulers together hold as many as the quota has; a
+//! scheduler holds at least what it has spent and has in use. They may hold more together when the
+//! quota was made smaller, when what is in use has moved, or when the bucket was lost.
+
+use super::Quota;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Tokens that a scheduler takes at least, when it takes them in blocks.
+const BLOCK_MIN: u64 = 64;
+
+/// What a scheduler claims of a quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The quota.
+    pub quota: Quota,
+    /// Tokens of it, in all.
+    pub max: u64,
+    /// The scheduler.
+    pub holder: Holder,
+    /// Its epoch.
+    pub epoch: u64,
+    /// No other claim of the epoch has this number, or 0: the scheduler is known by other means.
+    pub number: u64,
+    /// Tokens that never come back.
+    pub spent: u64,
+    /// Tokens that it has in use.
+    pub in_use: u64,
+    /// Tokens that it counts on, and may use while it asks.
+    pub counts_on: u64,
+    /// Tokens that it has use for, those that are spent and in use among them.
+    pub wanted: u64,
+    /// Tokens that it keeps at most; the others go back.
+    pub keeps: u64,
+    /// How many it takes when some are missing.
+    pub takes: Takes,
+    /// It knows of nothing that keeps tokens from changing hands.
+    pub may_change: bool,
+    /// Those that must have said what they have in use before tokens change hands.
+    pub known: Vec<u16>,
+    /// Since when they must have said it; and since when this one says it. 0: it does not.
+    pub since: u64,
+    /// Holdings of schedulers that are gone.
+    pub gone: Vec<(Holder, Holding)>,
+}
+
+/// How many tokens a scheduler takes when some are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Those that are missing.
+    Missing,
+    /// More, in blocks: it will find use for them. One of several leaves some for the others.
+    Blocks {
+        /// Number of schedulers of the crawl.
+        schedulers: u16,
+    },
+}
+
+/// A scheduler, with the folder in which it counts what it spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its instance.
+    pub instance: u16,
+    /// The epoch in which its folder began; 0 where nothing is spent.
+    pub birth: u64,
+}
+
+/// What one scheduler holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Holding {
+    /// Its epoch when it last claimed: an earlier life changes nothing any more.
+    epoch: u64,
+    /// Tokens, those that are spent among them.
+    pub(crate) held: u64,
+    /// Tokens spent when it last claimed.
+    #[serde(default)]
+    spent: u64,
+    /// It has entered all that it has in use since then.
+    #[serde(default)]
+    since: u64,
+    /// Of its last claim.
+    #[serde(default)]
+    number: u64,
+}
+
+/// Who holds how many tokens of a quota.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger(BTreeMap<Holder, Holding>);
+
+/// What came of a claim.
+#[derive(Clone, Debug)]
+pub struct ClaimAnswer {
+    /// What was claimed.
+    pub claim: Claim,
+    /// The ledger with the claim in it; none when the broker did not answer.
+    pub ledger: Option<Ledger>,
+}
+
+/// A claim in its ledger.
+#[derive(Debug)]
+pub struct Entered {
+    /// The ledger to be written; none when nothing changed.
+    pub text: Option<String>,
+    /// The answer, which holds once that is written.
+    pub answer: ClaimAnswer,
+}
+
+/// Stands for all schedulers of a crawl before its checkpoint: no instance has this number.
+const BEFORE: Holder = Holder {
+    instance: u16::MAX,
+    birth: 0,
+};
+
+impl Claim {
+    /// Enters it into a ledger, of which this is the text; an empty one is new. None: the text is no
+    /// ledger.
+    pub fn enter(&self, text: &str) -> Option<Entered> {
+        let mut ledger = Ledger::parse(text)?;
+        let text = ledger.settle(self).then(|| ledger.text());
+        let answer = ClaimAnswer {
+            claim: self.clone(),
+            ledger: Some(ledger),
+        };
+        Some(Entered { text, answer })
+    }
+
+    /// The answer when the broker gives none.
+    pub fn unanswered(self) -> ClaimAnswer {
+        ClaimAnswer {
+            claim: self,
+            ledger: None,
+        }
+    }
+}
+
+impl Ledger {
+    /// Enters what a scheduler claims: it takes tokens as long as some are free, or gives back those
+    /// that it does not keep. False when nothing changes.
+    pub fn settle(&mut self, claim: &Claim) -> bool {
+        let before = self.0.get(&claim.holder).copied().unwrap_or_default();
+        if before.epoch > claim.epoch {
+            return false;
+        }
+        let is_shorter = self.forget(&claim.gone);
+        let is_buried = self.bury(claim.holder);
+        let others: u64 = self
+            .others(claim.holder)
+            .map(|(_, holding)| holding.held)
+            .sum();
+        let after = Holding {
+            epoch: claim.epoch,
+            held: self.divide(claim, before.held, others),
+            spent: claim.spent,
+            since: claim.since,
+            number: claim.number,
+        };
+        let has_nothing = after.held == 0 && after.since == 0;
+        if has_nothing {
+            return self.0.remove(&claim.holder).is_some() || is_shorter || is_buried;
+        }
+        self.0.insert(claim.holder, after);
+        after != before || is_shorter || is_buried
+    }
+
+    /// The tokens that a scheduler holds from now on.
+    fn divide(&self, claim: &Claim, before: u64, others: u64) -> u64 {
+        let left = claim.max.saturating_sub(others);
+        // What is counted on stays: another one has too many. More than there are: what is in use
+        // has gone with a partition, or the quota was made smaller. Fewer than are used: it has come.
+        let least = (claim.spent + claim.in_use).max(claim.counts_on);
+        let held = before.min(left).max(least);
+        if !self.may_change(claim) {
+            return held;
+        }
+        let held = held.min(claim.keeps).max(least);
+        let missing = claim.wanted.min(claim.keeps).saturating_sub(held);
+        if missing == 0 {
+            return held;
+        }
+        let free = left.saturating_sub(held);
+        let taken = match claim.takes {
+            Takes::Missing => missing.min(free),
+            Takes::Blocks { schedulers: 1 } => free,
+            // The last ones go in small blocks, so that each scheduler gets some.
+            Takes::Blocks { schedulers } => missing
+                .max(BLOCK_MIN)
+                .min(free.div_ceil(2 * u64::from(schedulers))),
+        };
+        held + taken
+    }
+
+    /// Takes out holdings of schedulers that are gone, if they are what they were. Returns whether
+    /// there were any.
+    fn forget(&mut self, gone: &[(Holder, Holding)]) -> bool {
+        let holdings = self.0.len();
+        self.0
+            .retain(|&holder, &mut holding| !gone.contains(&(holder, holding)));
+        self.0.len() < holdings
+    }
+
+    /// Nobody spends what an earlier folder of a scheduler held. Returns whether it held something.
+    fn bury(&mut self, holder: Holder) -> bool {
+        let earlier = Holder { birth: 0, ..holder }..holder;
+        let mut held = false;
+        for (_, holding) in self.0.range_mut(earlier) {
+            held |= std::mem::replace(&mut holding.held, holding.spent) != holding.spent;
+        }
+        held
+    }
+
+    /// The ledger of a quota of which so many tokens were spent before the crawl was restored: nobody
+    /// has some that are left.
+    pub(crate) fn spent_before(spent: u64) -> Self {
+        let holding = Holding {
+            held: spent,
+            spent,
+            ..Holding::default()
+        };
+        Ledger([(BEFORE, holding)].into())
+    }
+
+    /// The tokens that each scheduler had spent when it last claimed, those that are gone among them.
+    pub(crate) fn spent(&self) -> impl Iterator<Item = (Holder, u64)> {
+        self.0
+            .iter()
+            .map(|(holder, holding)| (*holder, holding.spent))
+    }
+
+    /// Returns whether tokens may change hands: everybody has said what it has in use.
+    pub(crate) fn may_change(&self, claim: &Claim) -> bool {
+        claim.may_change
+            && self
+                .silent(claim.holder.instance, &claim.known, claim.since)
+                .next()
+                .is_none()
+    }
+
+    /// Those of these schedulers, but the one that asks, that have not said what they have in use
+    /// since then.
+    pub(crate) fn silent(
+        &self,
+        instance: u16,
+        known: &[u16],
+        since: u64,
+    ) -> impl Iterator<Item = u16> {
+        let says = move |other: u16| {
+            self.0
+                .iter()
+                .any(|(holder, holding)| holder.instance == other && holding.since >= since)
+        };
+        known
+            .iter()
+            .copied()
+            .filter(move |&other| other != instance && !says(other))
+    }
+
+    /// What the other schedulers hold.
+    pub fn others(&self, holder: Holder) -> impl Iterator<Item = (Holder, Holding)> {
+        self.0
+            .iter()
+            .map(|(&other, &holding)| (other, holding))
+            .filter(move |&(other, _)| other != holder)
+    }
+
+    /// Tokens that a scheduler holds.
+    pub fn held(&self, holder: Holder) -> u64 {
+        self.0.get(&holder).map_or(0, |holding| holding.held)
+    }
+
+    /// Tokens that the other schedulers had spent when they last claimed.
+    pub fn spent_elsewhere(&self, holder: Holder) -> u64 {
+        self.others(holder).map(|(_, holding)| holding.spent).sum()
+    }
+
+    /// The other schedulers that may have tokens to give back, or something to tell of what they have
+    /// spent.
+    pub fn holders_elsewhere(&self, holder: Holder) -> impl Iterator<Item = u16> {
+        self.others(holder)
+            .filter(|(_, holding)| holding.held > holding.spent)
+            .map(|(other, _)| other.instance)
+    }
+
+    /// The ledger as it lies in the bucket.
+    pub fn text(&self) -> String {
+        let holdings: Vec<_> = self.0.iter().collect();
+        serde_json::to_string(&holdings).expect("numbers have a JSON form")
+    }
+
+    /// Parses a ledger as it lies in the bucket; none when the text is no ledger. An empty one has
+    /// no holding.
+    pub fn parse(text: &str) -> Option<Self> {
+        if !text.starts_with('[') {
+            return Ledger::parse_lines(text);
+        }
+        let holdings: Vec<(Holder, Holding)> = serde_json::from_str(text).ok()?;
+        Some(Ledger(holdings.into_iter().collect()))
+    }
+
+    /// Parses what builds before version 0.1 wrote, whose crawls and checkpoints may go on. A line for
+    /// each scheduler: instance, birth, epoch, tokens, tokens spent, since when all in use is entered;
+    /// or, of a circle, instance, epoch, tokens, number.
+    fn parse_lines(text: &str) -> Option<Self> {
+        let line = |line: &str| {
+            let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
+            let (instance, birth, holding) = match numbers.ok()?.as_slice() {
+                &[instance, birth, epoch, held, spent, since] => (
+                    instance,
+                    birth,
+                    Holding {
+                        epoch,
+                        held,
+                        spent,
+                        since,
+                        number: 0,
+                    },
+                ),
+                &[instance, epoch, held, number] => (
+                    instance,
+                    0,
+                    Holding {
+                        epoch,
+                        held,
+                        number,
+                        ..Holding::default()
+                    },
+                ),
+                _ => return None,
+            };
+            let instance = u16::try_from(instance).ok()?;
+            Some((Holder { instance, birth }, holding))
+        };
+        text.lines().map(line).collect::<Option<_>>().map(Ledger)
+    }
+}
+
+#[cfg(test)]
+mod tests;
