@@ -45,7 +45,7 @@ use rhumb_partition::Owners;
 use rhumb_stage::store::{Store, StoreError, Table};
 use rhumb_stage::{
     Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion,
-    Reported, ServerQueue, Trap,
+    Reported, ServerQueue, Ticket, Trap,
 };
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
@@ -177,6 +177,79 @@ impl Scheduler {
     #[cfg(test)]
     pub(crate) fn key_of(&self, server: &str) -> ServerKey {
         self.servers.key_of(server).unwrap()
+    }
+
+    /// A step begins: servers that have no place yet are to be found one, and jobs of those that
+    /// were paused stop.
+    fn begin(&mut self, staged: &mut Staged<'_>) {
+        self.more = false;
+        for key in std::mem::take(&mut self.opened) {
+            staged.unsettle(key);
+        }
+        if std::mem::take(&mut self.are_others_paused) {
+            staged.stopped.extend(self.servers.stop_paused());
+        }
+    }
+
+    /// Takes what the step is about. Gives the message and the fetcher of an ask, which is answered
+    /// when it is known what was granted.
+    fn take(
+        &mut self,
+        event: Event<Input, ClaimAnswer>,
+        staged: &mut Staged<'_>,
+        out: &mut Output<Claim>,
+    ) -> Result<Option<(Ticket, String)>, StoreError> {
+        match event {
+            Event::Message { ticket, input } => {
+                out.finish(ticket);
+                let asker = self.message(input, staged)?;
+                return Ok(asker.map(|asker| (ticket, asker)));
+            }
+            Event::Drain => self.grants.drain(),
+            Event::HearsAgain => self.servers.hear_again(staged),
+            Event::Answer(answer) => self.claimed(&answer, staged),
+            Event::Stored(_) | Event::Wake => {}
+        }
+        Ok(None)
+    }
+
+    /// Goes on with what takes many steps: drops, and what traps set free. Before any job is
+    /// granted, because a URL that is to be dropped may have come back.
+    fn look_on(&mut self, is_free: bool, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        let (jobs, drops_go_on) = self.drops.look(is_free, &mut self.servers, staged)?;
+        staged.stopped.extend(jobs);
+        let traps_go_on = self
+            .traps
+            .free(is_free, &mut self.servers, &self.drops, staged)?;
+        self.more |= drops_go_on || traps_go_on;
+        Ok(())
+    }
+
+    /// The answer to an ask, after all jobs of the step were granted.
+    fn reply_to(&self, asker: &str, granted: &[String]) -> AskReply {
+        let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        let granted = granted.iter().filter(|fetcher| *fetcher == asker).count();
+        AskReply {
+            granted: count(granted),
+            ready: count(self.ready()),
+        }
+    }
+
+    /// A step ends: what changed becomes rows and messages.
+    fn end(&mut self, mut staged: Staged<'_>, out: &mut Output<Claim>) {
+        self.grants.fetchers.stop_jobs(&mut staged);
+        self.servers.take_topic_urls(&mut staged);
+        self.servers.shares_mut().ask(&mut staged);
+        self.servers.save(&mut staged);
+        self.places.save(&mut staged);
+        let epoch = self.epoch;
+        let refreshes = &mut self.refreshes;
+        self.index = staged.flush(out, || {
+            *refreshes += 1;
+            // The number differs in every life, so that no answer is taken for one to an earlier
+            // life's request.
+            (epoch << 32).wrapping_add(*refreshes)
+        });
     }
 
     /// Takes a message. Gives the fetcher's name when it is an ask, which is answered at the end of
@@ -312,6 +385,8 @@ impl Scheduler {
     ///
     /// Gives the fetchers that got a job, one entry for each.
     fn settle(&mut self, staged: &mut Staged<'_>) -> Result<Vec<String>, StoreError> {
+        self.places.queue.tend(staged.now);
+        self.servers.look_after_topics(staged);
         let mut granted = Vec::new();
         loop {
             self.places
@@ -418,57 +493,16 @@ impl Core for Scheduler {
         let store = Arc::clone(self.servers.store());
         let index = std::mem::take(&mut self.index);
         let mut staged = Staged::new(now, &settings, store.as_ref(), index, ENDINGS_PER_STEP);
-        self.more = false;
-        for key in std::mem::take(&mut self.opened) {
-            staged.unsettle(key);
-        }
-        if std::mem::take(&mut self.are_others_paused) {
-            staged.stopped.extend(self.servers.stop_paused());
-        }
-        let mut asked = None;
         let is_free = matches!(event, Event::Wake);
-        match event {
-            Event::Message { ticket, input } => {
-                out.finish(ticket);
-                asked = self
-                    .message(input, &mut staged)?
-                    .map(|asker| (ticket, asker));
-            }
-            Event::Drain => self.grants.drain(),
-            Event::HearsAgain => self.servers.hear_again(&mut staged),
-            Event::Answer(answer) => self.claimed(&answer, &mut staged),
-            Event::Stored(_) | Event::Wake => {}
-        }
+        self.begin(&mut staged);
+        let asker = self.take(event, &mut staged, out)?;
         self.look_after_due(&mut staged)?;
-        // Before any job is granted: a URL that is to be dropped may have come back.
-        let (jobs, goes_on) = self.drops.look(is_free, &mut self.servers, &mut staged)?;
-        staged.stopped.extend(jobs);
-        self.more |= goes_on;
-        self.more |= self
-            .traps
-            .free(is_free, &mut self.servers, &self.drops, &mut staged)?;
-        self.places.queue.tend(now);
-        self.servers.look_after_topics(&mut staged);
+        self.look_on(is_free, &mut staged)?;
         let granted = self.settle(&mut staged)?;
-        self.grants.fetchers.stop_jobs(&mut staged);
-        if let Some((ticket, asker)) = asked {
-            let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
-            let [granted, ready] =
-                [granted, self.ready()].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
-            out.reply(ticket, &AskReply { granted, ready });
+        if let Some((ticket, asker)) = asker {
+            out.reply(ticket, &self.reply_to(&asker, &granted));
         }
-        self.servers.take_topic_urls(&mut staged);
-        self.servers.shares_mut().ask(&mut staged);
-        self.servers.save(&mut staged);
-        self.places.save(&mut staged);
-        let epoch = self.epoch;
-        let refreshes = &mut self.refreshes;
-        self.index = staged.flush(out, || {
-            *refreshes += 1;
-            // The number differs in every life, so that no answer is taken for one to an earlier
-            // life's request.
-            (epoch << 32).wrapping_add(*refreshes)
-        });
+        self.end(staged, out);
         debug_assert!(
             self.servers.conserves(),
             "P3: new URLs = outcomes + waiting + in flight"
