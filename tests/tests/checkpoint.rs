@@ -620,8 +620,8 @@ fn a_checkpoint_that_is_damaged_or_incomplete_or_of_another_format_is_refused_by
     };
     changed(
         "checkpoint.json",
-        &replace("\"format\": 1", "\"format\": 7"),
-        "is of format 7, this program reads format 1",
+        &replace("\"format\": 2", "\"format\": 7"),
+        "is of format 7, this program reads formats 1 to 2",
     );
     changed(
         "checkpoint.json",

@@ -300,8 +300,13 @@ fn kill_in_the_middle_of_a_drop(crawl: &Running) -> u32 {
         while crawl.status().is_none_or(|summary| dropped(&summary) == 0) && Instant::now() < end {
             std::thread::yield_now();
         }
-        // On a machine that is too busy it may have lost its lease and begun anew by now.
-        let scheduler = crawl.pids("scheduler")[0];
+        // On a machine that is too busy it may have lost its lease, and begins anew just now.
+        let scheduler = loop {
+            match crawl.pids("scheduler").first() {
+                Some(scheduler) => break *scheduler,
+                None => assert!(Instant::now() < end, "{}", crawl.log()),
+            }
+        };
         signal(scheduler, Signal::KILL);
         let said = said.join().expect("the command ends");
         assert_eq!(said.code, 0, "{}{}", said.out, said.err);

@@ -40,6 +40,7 @@ mod ranking;
 mod robots;
 mod servers;
 mod settings;
+pub mod spent;
 mod step;
 mod store;
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// How long a crawl may take to drain.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(45);
-/// Time between two looks at a whole crawl: each asks all its streams and processes, and with five
+/// Time between two looks at a whole crawl: each asks all its streams and processes, and with eight
 /// crawls beside each other looks would take more of the processors than crawls.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 

@@ -42,7 +42,7 @@ pub(crate) struct Around {
     pub(crate) routes: Routes,
     /// Of what schedulers share, by key, as text.
     pub(crate) ledgers: HashMap<String, String>,
-    /// Needs that were entered into ledgers.
+    /// Claims that were entered into ledgers.
     pub(crate) entries: u64,
     pub(crate) checks: Checks,
     pub(crate) faults: Faults,

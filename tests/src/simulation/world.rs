@@ -54,7 +54,7 @@ pub struct Ended {
     pub moved: u64,
     /// Partitions that were split, of all stages.
     pub halved: u64,
-    /// Needs that schedulers entered into ledgers.
+    /// Claims that schedulers entered into ledgers.
     pub entries: u64,
     /// Why the crawl was not gone on with: a stream was shorter than it had been.
     pub refusal: Option<String>,

@@ -25,7 +25,9 @@ pub(crate) const MANIFEST: &str = "checkpoint.json";
 /// The file of the configuration.
 pub(crate) const CONFIGURATION: &str = "pipeline.yaml";
 /// How checkpoints are laid out by this build.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
+/// The earliest format that is read: what was spent is in lines of numbers.
+const FORMAT_MIN: u32 = 1;
 /// Bytes of a file that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -128,15 +130,15 @@ impl Manifest {
             .get("format")
             .and_then(serde_json::Value::as_u64)
         {
-            Some(format) if format == u64::from(FORMAT) => {}
+            Some(format) if (u64::from(FORMAT_MIN)..=u64::from(FORMAT)).contains(&format) => {}
             format => {
                 let format = format.map_or_else(
                     || "that it does not name".to_owned(),
                     |format| format.to_string(),
                 );
                 return Err(Misfit(format!(
-                    "the checkpoint in {place} is of format {format}, this program reads format \
-                     {FORMAT}: restore it with the version that took it"
+                    "the checkpoint in {place} is of format {format}, this program reads formats \
+                     {FORMAT_MIN} to {FORMAT}: restore it with the version that took it"
                 ))
                 .into());
             }
@@ -310,19 +312,22 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_manifest_of_another_format_is_refused_by_name() {
+    fn a_manifest_of_a_later_format_is_refused_by_name_and_one_of_the_first_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        Manifest {
-            format: 2,
-            ..manifest()
-        }
-        .write(folder.path())
-        .unwrap();
-        let error = Manifest::read(folder.path()).unwrap_err().to_string();
+        let of_format = |format| {
+            let manifest = Manifest {
+                format,
+                ..manifest()
+            };
+            manifest.write(folder.path()).unwrap();
+            Manifest::read(folder.path())
+        };
+        let error = of_format(3).unwrap_err().to_string();
         assert!(
-            error.contains("is of format 2, this program reads format 1"),
+            error.contains("is of format 3, this program reads formats 1 to 2"),
             "{error}"
         );
+        assert_eq!(of_format(1).unwrap().format, 1);
     }
 
     #[test]

@@ -280,3 +280,34 @@ impl From<Errand2> for Errand {
         Errand::Quota { key }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_for_each_kind_of_quota_names_the_key_of_its_ledger() {
+        let domain = |domain: &str| Errand2::Tokens {
+            domain: Some(domain.into()),
+        };
+        for (before, key) in [
+            (Errand2::Tokens { domain: None }, "crawl"),
+            (domain("example.co.uk"), "domain.example.co.uk"),
+            (domain("[2001:db8::1]"), "domain.2001=db8==1"),
+            (
+                Errand2::TopicTokens {
+                    topic: "news".into(),
+                },
+                "topic.news",
+            ),
+            (
+                Errand2::Rights {
+                    circle: "group.1.00".into(),
+                },
+                "group.1.00",
+            ),
+        ] {
+            assert_eq!(Errand::from(before), Errand::Quota { key: key.into() });
+        }
+    }
+}

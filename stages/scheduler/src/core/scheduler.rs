@@ -1,7 +1,7 @@
 //! The scheduler's core: takes events, keeps servers in their places, and commits what changed.
 //!
-//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands, tokens. Out: outcomes;
-//! sitemaps; jobs, renewals and revocations; requests for addresses; errands; claims on quotas.
+//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands, answers of
+//! ledgers. Out: outcomes; sitemaps; jobs, renewals and revocations; requests for addresses; errands; claims on quotas.
 //!
 //! Invariants: a server has at most one lease, committed before its job is sent (P1); none is
 //! granted before the server's next-contact time, which survives restarts (P2); after every step
@@ -215,7 +215,7 @@ impl Scheduler {
 
     /// Goes on with what takes many steps: drops, and what traps set free. Before any job is
     /// granted, because a URL that is to be dropped may have come back.
-    fn look_on(&mut self, is_free: bool, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+    fn go_on(&mut self, is_free: bool, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         let (jobs, drops_go_on) = self.drops.look(is_free, &mut self.servers, staged)?;
         staged.stopped.extend(jobs);
         let traps_go_on = self
@@ -380,8 +380,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Finds places, ends URLs and grants jobs until nothing more can be done now, or the step has
-    /// done enough.
+    /// Lets connections go to the topics whose turn it is, then finds places, ends URLs and grants
+    /// jobs until nothing more can be done now, or the step has done enough.
     ///
     /// Gives the fetchers that got a job, one entry for each.
     fn settle(&mut self, staged: &mut Staged<'_>) -> Result<Vec<String>, StoreError> {
@@ -497,7 +497,7 @@ impl Core for Scheduler {
         self.begin(&mut staged);
         let asker = self.take(event, &mut staged, out)?;
         self.look_after_due(&mut staged)?;
-        self.look_on(is_free, &mut staged)?;
+        self.go_on(is_free, &mut staged)?;
         let granted = self.settle(&mut staged)?;
         if let Some((ticket, asker)) = asker {
             out.reply(ticket, &self.reply_to(&asker, &granted));

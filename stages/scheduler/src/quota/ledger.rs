@@ -10,8 +10,9 @@
 //! have said what they have in use since partitions moved last.
 //!
 //! What was spent stays in the ledger when its scheduler is gone. One that begins with an empty
-//! folder has a holding of its own, by the epoch of its birth. What was in use by a scheduler that
-//! is gone is taken out by others: its holding has the same number for too long.
+//! folder has a holding of its own, by the epoch of its birth; pages that it held before go back.
+//! Others take out the jobs of a scheduler that is gone: its holding has had the same number for too
+//! long.
 //!
 //! Invariants: no token is given out while all schedulers together hold as many as the quota has; a
 //! scheduler holds at least what it has spent and has in use. They may hold more together when the
@@ -35,7 +36,8 @@ pub struct Claim {
     pub holder: Holder,
     /// Its epoch.
     pub epoch: u64,
-    /// No other claim of the epoch has this number, or 0: the scheduler is known by other means.
+    /// Differs in each claim of an epoch, so others see that the scheduler lives. 0: they know by
+    /// other means.
     pub number: u64,
     /// Tokens that never come back.
     pub spent: u64,
@@ -53,7 +55,7 @@ pub struct Claim {
     pub may_change: bool,
     /// Those that must have said what they have in use before tokens change hands.
     pub known: Vec<u16>,
-    /// Since when they must have said it; and since when this one says it. 0: it does not.
+    /// Since when they must have said it. This claim says it since then, too. 0: it does not.
     pub since: u64,
     /// Holdings of schedulers that are gone.
     pub gone: Vec<(Holder, Holding)>,
@@ -180,15 +182,16 @@ impl Ledger {
 
     /// The tokens that a scheduler holds from now on.
     fn divide(&self, claim: &Claim, before: u64, others: u64) -> u64 {
-        let left = claim.max.saturating_sub(others);
-        // What is counted on stays: another one has too many. More than there are: what is in use
-        // has gone with a partition, or the quota was made smaller. Fewer than are used: it has come.
+        // What has come with a partition is in use here before the ledger knows of it. What is
+        // counted on stays: if there are too many, another one has them.
         let least = (claim.spent + claim.in_use).max(claim.counts_on);
-        let held = before.min(left).max(least);
         if !self.may_change(claim) {
-            return held;
+            // Some of it may be in use by a next owner that has not entered it yet.
+            return before.max(least);
         }
-        let held = held.min(claim.keeps).max(least);
+        // There are too many when the quota was made smaller, or what was in use has gone.
+        let left = claim.max.saturating_sub(others);
+        let held = before.min(left).min(claim.keeps).max(least);
         let missing = claim.wanted.min(claim.keeps).saturating_sub(held);
         if missing == 0 {
             return held;

@@ -1,11 +1,9 @@
 //! Quotas: what several schedulers divide between them.
 //!
-//! In: claims of the core. Out: the ledger of a quota with the claim in it, and what all schedulers
-//! have spent, for a checkpoint. [`Ledger`] has the rules by which a quota is divided; the core's
-//! `budget` and `circles` know when to claim.
+//! In: claims of the core. Out: the ledger of a quota with the claim in it. [`ledger`] has the rules by
+//! which a quota is divided; `budget` and `politeness::circles` know when to claim.
 
 pub mod ledger;
-pub mod spent;
 
 use crate::keys::circle::Circle;
 use rhumb_wire::message::Errand;

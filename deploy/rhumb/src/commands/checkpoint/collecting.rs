@@ -15,7 +15,7 @@ use rhumb_node::Saved;
 use rhumb_node::{OF_INSTANCE, Piece};
 use rhumb_partition::Owners;
 use rhumb_stage::{ControlRequest, ProcessCapture};
-use scheduler::quota::spent::{OwnRow, Spent};
+use scheduler::spent::{OwnRow, Spent};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

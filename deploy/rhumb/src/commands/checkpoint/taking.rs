@@ -22,7 +22,7 @@ use rhumb_config::identity::Identity;
 use rhumb_config::orders::{Author, Orders};
 use rhumb_partition::Owners;
 use rhumb_stage::{ControlRequest, ProcessPartitions};
-use scheduler::quota::spent::Spent;
+use scheduler::spent::Spent;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,4 @@
-//! Ledgers: enters claims on quotas into the ledgers of these, which lie in a key-value bucket of the
-//! broker.
+//! Ledgers: enters claims into the ledgers of quotas, which lie in a key-value bucket of the broker.
 //!
 //! In: a [`Claim`] of the core. Out: a [`ClaimAnswer`], with the ledger that has the claim in it.
 //!

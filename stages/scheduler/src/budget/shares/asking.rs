@@ -67,7 +67,8 @@ impl Shares {
         Ok(())
     }
 
-    /// How a budget is called here; none of a topic that is not known.
+    /// How a budget is called here; none of a topic that is not known, or of a
+    /// circle.
     fn id_of(&self, budget: &Quota) -> Option<Id> {
         match budget {
             Quota::Crawl => Some(Id::Crawl),

@@ -145,10 +145,10 @@ fn two_schedulers_take_turns_and_both_get_on() {
     }
 }
 
-/// Goal: the rights of a scheduler that is gone come free, but not before its jobs must have ended.
+/// Goal: the tokens of a scheduler that is gone come free, but not before its jobs must have ended.
 /// Method: it dies with a job out, and never comes back.
 #[test]
-fn the_rights_of_a_scheduler_that_is_gone_come_free_after_its_leases() {
+fn the_tokens_of_a_scheduler_that_is_gone_come_free_after_its_leases() {
     let mut two = Two::new(Settings {
         connections_per_address: 1,
         respect_robots: false,

@@ -237,8 +237,8 @@ fn a_crash_between_a_question_and_its_answer_loses_no_token() {
             );
         }
         two.worlds[0].ask(3);
-        for need in std::mem::take(&mut two.worlds[0].claims) {
-            two.ledgers.enter(&need);
+        for claim in std::mem::take(&mut two.worlds[0].claims) {
+            two.ledgers.enter(&claim);
         }
         two.worlds[0].crash();
         two.run(&mut Fine, 3);
@@ -272,7 +272,7 @@ fn an_owner_that_takes_its_lease_again_asks_the_ledgers_and_grants_under_its_new
         },
         epoch: 7,
         number: 0,
-        spent: 0,
+        spent: 1,
         in_use: 0,
         counts_on: 0,
         wanted: 0,
@@ -314,8 +314,8 @@ fn without_an_answer_the_ledger_is_asked_again() {
     });
     two.worlds[0].tell_pages(&server(0, 0), 2);
     for _ in 0..3 {
-        let need = two.worlds[0].claims.pop().expect("a question");
-        two.worlds[0].answer(need.unanswered());
+        let claim = two.worlds[0].claims.pop().expect("a question");
+        two.worlds[0].answer(claim.unanswered());
         assert!(two.worlds[0].claims.is_empty(), "not at once");
         two.worlds[0].run(&mut Fine, 2 * SECOND);
     }

@@ -229,8 +229,32 @@ fn jobs_that_moved_count_twice_until_their_earlier_owner_has_settled() {
     );
 }
 
+/// Goal: a job that was given away is covered until its next owner has entered it, also when others
+/// hold too much meanwhile. Method: two schedulers give away jobs, one after the other.
 #[test]
-fn a_holding_that_is_gone_leaves_its_units_to_others_and_one_that_changed_stays() {
+fn who_has_not_settled_lowers_nothing_while_others_hold_too_much() {
+    let mut ledger = Ledger::default();
+    let of_four = |claim| Claim { max: 4, ..claim };
+    ledger.settle(&of_four(jobs(0, 1, 2, 2)));
+    ledger.settle(&of_four(jobs(3, 1, 2, 2)));
+    // A job of 3 moves to 1, which enters it; the other one ends.
+    ledger.settle(&of_four(Claim {
+        may_change: false,
+        ..jobs(1, 1, 1, 1)
+    }));
+    // A job of 0 moves to 2, which does not enter it yet.
+    ledger.settle(&of_four(Claim {
+        epoch: 6,
+        may_change: false,
+        ..jobs(0, 1, 1, 1)
+    }));
+    // 3 has settled, and wants more.
+    ledger.settle(&of_four(jobs(3, 2, 0, 4)));
+    assert_eq!(held(&ledger), [2, 1, 0, 1], "two jobs here, one there");
+}
+
+#[test]
+fn a_holding_that_is_gone_leaves_its_tokens_to_others_and_one_that_changed_stays() {
     let mut ledger = Ledger::default();
     ledger.settle(&jobs(0, 1, 3, 3));
     let gone: Vec<_> = ledger.others(of(1)).collect();
@@ -337,16 +361,18 @@ proptest! {
     ) {
         let mut ledger = Ledger::default();
         for (number, (instance, in_use, wanted, keeps, may_change)) in claims.into_iter().enumerate() {
-            let in_use = in_use % (ledger.held(of(instance)) + 1);
+            let before = ledger.held(of(instance));
+            let in_use = in_use % (before + 1);
             ledger.settle(&Claim { max, keeps, may_change, ..jobs(instance, number as u64, in_use, wanted) });
             prop_assert!(ledger.0.values().map(|holding| holding.held).sum::<u64>() <= max);
             prop_assert!(ledger.held(of(instance)) >= in_use);
+            prop_assert!(may_change || ledger.held(of(instance)) >= before);
         }
     }
 
     /// Goal: a rate is divided, too: all together never go faster than it, and whoever has use for
     /// some of it gets some once those that have it were called upon. Method: claims of requests a
-    /// second, in blocks, by schedulers that give back what they have no use for.
+    /// second, by schedulers that give back what they have no use for.
     #[test]
     fn a_rate_is_divided_among_those_that_have_use_for_it(
         wants in proptest::collection::vec(0u64..2000, 2..5),

@@ -5,9 +5,9 @@
 //! that are gone. Out: ledgers for the crawl that begins with the checkpoint. Invariant: a page
 //! counts once, whoever else knows of it.
 
-use super::Quota;
-use super::ledger::{Holder, Ledger};
 use crate::budget::shares::{DOMAINS, budget_of};
+use crate::quota::Quota;
+use crate::quota::ledger::{Holder, Ledger};
 use std::collections::BTreeMap;
 
 /// Stands for the birth of a scheduler that has asked no ledger yet.
