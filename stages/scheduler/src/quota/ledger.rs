@@ -321,8 +321,8 @@ impl Ledger {
     fn parse_lines(text: &str) -> Option<Self> {
         let line = |line: &str| {
             let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
-            let (instance, birth, holding) = match numbers.ok()?.as_slice() {
-                &[instance, birth, epoch, held, spent, since] => (
+            let (instance, birth, holding) = match *numbers.ok()?.as_slice() {
+                [instance, birth, epoch, held, spent, since] => (
                     instance,
                     birth,
                     Holding {
@@ -333,7 +333,7 @@ impl Ledger {
                         number: 0,
                     },
                 ),
-                &[instance, epoch, held, number] => (
+                [instance, epoch, held, number] => (
                     instance,
                     0,
                     Holding {
