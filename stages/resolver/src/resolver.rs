@@ -179,9 +179,6 @@ impl Resolver {
         };
         out.publish(Token::Partition(partition), &message, vec![ticket]);
         out.finish(ticket);
-        if !self.queue.is_empty() {
-            self.ask(now, out);
-        }
     }
 
     /// The servers of a batch, each once, with what is known of them; and for each URL the index of
@@ -283,9 +280,6 @@ impl Resolver {
             out.publish(Token::Partition(partition), &ready, vec![ticket]);
         }
         out.finish(ticket);
-        if !self.queue.is_empty() {
-            self.ask(now, out);
-        }
     }
 
     /// A server waits for its name, which is asked for unless it is already; when there is room.
@@ -375,7 +369,6 @@ impl Resolver {
         if !is_held {
             self.found(now, name, found, out);
         }
-        self.ask(now, out);
     }
 
     /// Remembers what was found and tells those that wait for it, in a message of its own.
@@ -529,7 +522,6 @@ impl Core for Resolver {
             Event::Answer(Answer::Found { name, found }) => self.answer(now, &name, found, out),
             Event::Answer(Answer::Kept) => self.kept(now, out),
             Event::Wake => {
-                self.ask(now, out);
                 if self.snapshot_at.is_some_and(|at| at <= now) {
                     self.keep(now, out);
                 }
@@ -540,6 +532,8 @@ impl Core for Resolver {
             }
             Event::Stored(_) | Event::HearsAgain => {}
         }
+        // After every event: a look at the time that asks for nothing would be the last one.
+        self.ask(now, out);
         Ok(())
     }
 

@@ -77,6 +77,28 @@ fn when_no_name_server_answers_names_are_held_back_and_asked_for_again_with_the_
     assert!(t.core.is_idle());
 }
 
+/// Goal: names that are held back are asked for whatever else happens. Method: at the moment when the
+/// next one may be tried, something comes that asks for nothing new.
+#[test]
+fn what_comes_when_a_name_may_be_tried_does_not_keep_it_from_being_tried() {
+    let known = || Event::Message {
+        ticket: Ticket(1000),
+        input: Input::Refresh(DnsRefresh {
+            partition: 0,
+            servers: vec!["http://n20.test".into()],
+            number: 7,
+        }),
+    };
+    for event in [Event::HearsAgain, Event::Stored(7), known()] {
+        let mut t = wide();
+        fall_silent(&mut t, 0..30);
+        t.now = at(1);
+        t.asked.clear();
+        t.step(event);
+        assert_eq!(t.asked.len(), 1, "{:?}", t.core.wake_at());
+    }
+}
+
 #[test]
 fn names_fail_when_nobody_has_answered_for_long_enough() {
     let mut t = wide();
