@@ -57,7 +57,7 @@ async fn enter(bucket: &kv::Store, claim: &Claim) -> anyhow::Result<ClaimAnswer>
             .ok()
             .and_then(|text| claim.enter(text))
             .ok_or_else(|| {
-                anyhow::anyhow!("the value of the key is no ledger: delete it, it is made anew")
+                anyhow::anyhow!("its value is no ledger that this version reads: was a later version here? Then update this one")
             })?;
         let Some(value) = entered.text else {
             return Ok(entered.answer);
