@@ -144,7 +144,7 @@ def start_crawl(web):
 def start_prometheus():
     rules = pathlib.Path("deploy/prometheus/rules.yaml").read_text()
     rules = re.sub(r"\bfor: \w+", f"for: {FOR}", rules)
-    rules = re.sub(r"(resets\(.*)\[\d+m\]", rf"\1[{RANGE_OF_RESTARTS}]", rules)
+    rules = re.sub(r"(changes\(.*)\[\d+m\]", rf"\1[{RANGE_OF_RESTARTS}]", rules)
     rules = re.sub(r"\[\d+m\]", f"[{RANGE}]", rules).replace("oldest_seconds > 600", "oldest_seconds > 5")
     (FOLDER / "rules.yaml").write_text(rules)
     config = pathlib.Path("deploy/prometheus/prometheus.yaml").read_text()

@@ -7,10 +7,11 @@ import subprocess
 import tempfile
 import time
 
+import yaml
 from helm import name_of, pod_specs
 from report import must
 
-STAGES = ("host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser", "archiver")
+STAGES = tuple(yaml.safe_load((pathlib.Path(__file__).parents[2] / "pipeline.yaml").read_text())["stages"])
 # A stage that has read its configuration waits for its broker for good; one that refuses it has ended long before.
 PATIENCE_S = 3
 

@@ -11,6 +11,8 @@ import { checks } from "./checks.mjs";
 import { beginHostileServer } from "./hostile.mjs";
 import { endAll } from "./processes.mjs";
 
+const LAUNCHES_MAX = 3;
+
 const [programs, executablePath, tools] = process.argv.slice(2);
 const { chromium } = createRequire(path.join(tools, "package.json"))("playwright-core");
 // As root it has no sandbox; the others keep it from looking for the network.
@@ -21,7 +23,6 @@ let passed = 0;
 let failed = 0;
 let world = { pages: new Set() };
 const dir = fs.mkdtempSync(path.join(tools, "run-"));
-const launch = () => chromium.launch({ executablePath, args });
 const browser = await launch();
 try {
   world = {
@@ -50,3 +51,15 @@ try {
 }
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exit(failed);
+
+/** Begins a browser. Chromium itself dies now and then at its start, before it has seen a page. */
+async function launch() {
+  for (let launches = 1; ; launches += 1) {
+    try {
+      return await chromium.launch({ executablePath, args });
+    } catch (error) {
+      if (launches === LAUNCHES_MAX) throw error;
+      console.error(`the browser died at its start, launch ${launches} of ${LAUNCHES_MAX}: ${error.message.split("\n")[0]}`);
+    }
+  }
+}

@@ -5,6 +5,7 @@
 pub mod bisect;
 pub mod checkpoints;
 pub mod figures;
+pub mod freshness;
 pub mod frontier;
 pub mod known_urls;
 pub mod moves;
@@ -15,6 +16,7 @@ pub mod slow_dns;
 pub mod turns;
 pub mod url_cache;
 pub mod url_seen;
+pub mod visits;
 
 /// The median of some numbers; 0 of none.
 pub fn median(mut numbers: Vec<f64>) -> f64 {

@@ -7,6 +7,7 @@
 //! measured; whatever was started has ended when its value is dropped; the folder of a failed test
 //! is kept.
 
+mod archive;
 mod assertions;
 mod cluster;
 mod command;
@@ -23,6 +24,7 @@ mod site;
 mod within;
 mod world;
 
+pub use archive::{Record, records};
 pub use assertions::{assert_conserved, assert_manners, json};
 pub use cluster::Cluster;
 pub use command::{Said, binaries, ended_within, http_get, rhumb, run, signal};

@@ -1,71 +1,20 @@
 //! The archive of a crawl: every page and every outcome once, whatever becomes of the archiver; and
 //! how a further stage takes part.
 
-use flate2::read::MultiGzDecoder;
 use rhumb::status::Summary;
-use rhumb_tests::harness::{Answer, Finished, Further, Running, Site, World, json, rhumb, signal};
+use rhumb_tests::harness::{
+    Answer, Finished, Further, Record, Running, Site, World, json, records, rhumb, signal,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
 const CRAWL_AT_MOST: Duration = Duration::from_secs(90);
-
-/// A record of a WARC file.
-#[derive(Debug)]
-struct Record {
-    kind: String,
-    url: String,
-    truncated: String,
-    block: Vec<u8>,
-}
-
-/// The records of all files with their final name, each of which must be whole.
-fn records(dir: &Path) -> Vec<Record> {
-    let mut records = Vec::new();
-    for path in files(dir, ".warc.gz") {
-        let mut bytes = Vec::new();
-        MultiGzDecoder::new(File::open(&path).expect("what was kept can be read"))
-            .read_to_end(&mut bytes)
-            .expect("what was kept can be read");
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            let head_bytes = rest
-                .windows(4)
-                .position(|end| end == b"\r\n\r\n")
-                .expect("a record's head")
-                + 4;
-            let head = std::str::from_utf8(&rest[..head_bytes]).expect("what was kept can be read");
-            assert!(head.starts_with("WARC/1.1\r\n"), "{head}");
-            let field = |name: &str| {
-                let line = head.lines().find_map(|line| line.strip_prefix(name));
-                line.map(|value| value.trim_start_matches(": ").to_owned())
-                    .unwrap_or_default()
-            };
-            let length: usize = field("Content-Length")
-                .parse()
-                .expect("what was kept can be read");
-            let block = rest[head_bytes..head_bytes + length].to_vec();
-            assert_eq!(&rest[head_bytes + length..][..4], b"\r\n\r\n");
-            let kind = field("WARC-Type");
-            let url = field("WARC-Target-URI");
-            let truncated = field("WARC-Truncated");
-            records.push(Record {
-                kind,
-                url,
-                truncated,
-                block,
-            });
-            rest = &rest[head_bytes + length + 4..];
-        }
-    }
-    records
-}
 
 fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
     let paths = fs::read_dir(dir)
@@ -90,15 +39,13 @@ fn assert_archived(dir: &Path, finished: &Finished) {
     let is_page = |url: &str| !url.ends_with("/robots.txt");
     let records: Vec<Record> = records(dir)
         .into_iter()
-        .filter(|record| is_page(&record.url))
+        .filter(|record| is_page(record.url()))
         .collect();
-    for Record {
-        kind, url, block, ..
-    } in &records
-    {
-        if kind == "response" || kind == "revisit" {
-            assert!(block.starts_with(b"HTTP/1.1 "), "{url}");
-            *responses.entry(url.clone()).or_default() += 1;
+    for record in &records {
+        if matches!(record.kind(), "response" | "revisit") {
+            let url = record.url();
+            assert!(record.block.starts_with(b"HTTP/1.1 "), "{url}");
+            *responses.entry(url.to_owned()).or_default() += 1;
         }
     }
     let outcome = |name: &str| finished.summary.outcomes.get(name).copied().unwrap_or(0);
@@ -111,7 +58,8 @@ fn assert_archived(dir: &Path, finished: &Finished) {
     );
     assert!(responses.values().all(|&times| times == 1), "{responses:?}");
     for kind in ["request", "metadata"] {
-        let n = records.iter().filter(|record| record.kind == kind).count();
+        let of_kind = records.iter().filter(|record| record.kind() == kind);
+        let n = of_kind.count();
         assert_eq!(n as u64, answered, "one {kind} for each");
     }
     let indexed: usize = files(dir, ".cdxj")
@@ -257,7 +205,7 @@ fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() 
     }
     let answers = records(&dir)
         .iter()
-        .filter(|record| matches!(record.kind.as_str(), "response" | "revisit"))
+        .filter(|record| matches!(record.kind(), "response" | "revisit"))
         .count();
     assert!(
         answers as u64 >= lines,
@@ -342,7 +290,7 @@ fn an_archive_has_what_was_sent_and_says_why_a_body_is_not_whole() {
         let url = format!("{}{path}", site.name);
         let found = records
             .iter()
-            .find(|record| record.kind == kind && record.url == url);
+            .find(|record| record.kind() == kind && record.url() == url);
         found.unwrap_or_else(|| panic!("a {kind} of {path}"))
     };
     for (path, truncated) in [
@@ -354,7 +302,8 @@ fn an_archive_has_what_was_sent_and_says_why_a_body_is_not_whole() {
         ("/missing", "time"),
         ("/there", ""),
     ] {
-        assert_eq!(of("response", path).truncated, truncated, "{path}");
+        let response = of("response", path);
+        assert_eq!(response.field("WARC-Truncated"), truncated, "{path}");
     }
     let asked = asked.lock().expect("no test has failed");
     assert_eq!(asked.len(), 9, "{asked:?}");

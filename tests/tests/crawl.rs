@@ -1,6 +1,7 @@
 //! Whole crawls of the synthetic web: everything once, nothing else, politely, within what was
 //! asked.
 
+use rhumb::status::ProcessUse;
 use rhumb_tests::harness::{World, assert_conserved, assert_manners, json};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,9 +176,20 @@ fn resolvers_share_the_names() {
         latency: Latency::Fixed { ms: 20 },
         ..profile
     });
-    let crawl = world.crawl().set("stages.resolver.replicas=3").start();
-    crawl.handle();
-    world.assert_whole(&crawl.finish(MINUTE));
+    let mut crawl = world.up().set("stages.resolver.replicas=3").start();
+    // One that is there before the others asks for all names until they are.
+    crawl.until(MINUTE, |summary| {
+        let is_ready = |process: &&ProcessUse| process.work.as_ref().is_some_and(|work| work.ready);
+        let resolvers = summary
+            .processes
+            .iter()
+            .filter(|process| process.stage == "resolver");
+        resolvers.filter(is_ready).count() == 3
+    });
+    let said = crawl.rhumb(&["inject", &world.web.seed_urls()[0]]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    crawl.until(MINUTE, |summary| summary.complete && summary.pages == 4000);
+    assert!(world.web.report().ok, "{}", json(&world.web.report()));
     let queries = world.web.report().dns_queries;
     // For both versions of the protocol. Without a preference it would be about 1,000.
     assert!(

@@ -172,8 +172,7 @@ fn found(url: &str, version: Option<u8>) -> Vec<u8> {
     let found = FoundUrls {
         origin,
         urls: [url].into_iter().collect(),
-        anchors: Vec::new(),
-        sketch: None,
+        ..FoundUrls::default()
     };
     let mut payload = encode(&found).to_vec();
     payload[5] = version.unwrap_or(payload[5]);

@@ -295,7 +295,9 @@ fn kill_in_the_middle_of_a_drop(crawl: &Running) -> u32 {
         "--json",
     ];
     std::thread::scope(|scope| {
-        let said = scope.spawn(|| crawl.rhumb(&drop));
+        // It waits half a minute for each scheduler that dies: the one that is killed here, and one
+        // that lost its lease before on a machine that stood still.
+        let said = scope.spawn(|| crawl.rhumb_within(2 * MINUTE, &drop));
         let end = Instant::now() + MINUTE;
         while crawl.status().is_none_or(|summary| dropped(&summary) == 0) && Instant::now() < end {
             std::thread::yield_now();
@@ -309,7 +311,9 @@ fn kill_in_the_middle_of_a_drop(crawl: &Running) -> u32 {
         };
         signal(scheduler, Signal::KILL);
         let said = said.join().expect("the command ends");
-        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        // Where the next scheduler is not there in time, the command says that it will do it later.
+        let is_kept = said.code == 1 && said.err.contains("The order is kept");
+        assert!(said.code == 0 || is_kept, "{}{}", said.out, said.err);
         scheduler
     })
 }

@@ -120,15 +120,15 @@ fn a_robots_txt_of_any_kind_is_bounded_and_obeyed_as_far_as_it_can_be_read() {
         .into_iter()
         .filter(|hostility| format!("{hostility:?}").starts_with("Robots"))
         .collect();
-    assert_eq!(hostilities.len(), 11);
+    assert_eq!(hostilities.len(), 12);
     let world = World::alone(Profile {
-        hosts: 12,
+        hosts: 13,
         pages_per_host: PagesPerHost::Exactly(60),
         robots: RobotsShares {
             disallowed_pages: 0.3,
             ..Profile::raw().robots
         },
-        hostile: 11.0 / 12.0,
+        hostile: 12.0 / 13.0,
         hostilities,
         ..Profile::raw()
     });
@@ -146,7 +146,10 @@ fn a_robots_txt_of_any_kind_is_bounded_and_obeyed_as_far_as_it_can_be_read() {
         );
         let is_obeyed = !matches!(
             hostility,
-            Hostility::RobotsRefused | Hostility::RobotsDrips | Hostility::RobotsShort
+            Hostility::RobotsRefused
+                | Hostility::RobotsWalled
+                | Hostility::RobotsDrips
+                | Hostility::RobotsShort
         );
         assert_eq!(pages > 0, is_obeyed, "{hostility:?}: {pages} pages");
         let is_endless = matches!(hostility, Hostility::RobotsEndless | Hostility::RobotsHuge);
@@ -352,7 +355,10 @@ fn requests_by_connection(world: &World, host: u32) -> BTreeMap<u32, usize> {
 /// redirects.
 fn robots_at_most(hostility: Hostility) -> usize {
     match hostility {
-        Hostility::RobotsRefused | Hostility::RobotsDrips | Hostility::RobotsShort => ATTEMPTS + 1,
+        Hostility::RobotsRefused
+        | Hostility::RobotsWalled
+        | Hostility::RobotsDrips
+        | Hostility::RobotsShort => ATTEMPTS + 1,
         Hostility::RobotsLoop => 1 + 5,
         Hostility::NameMissing
         | Hostility::NameEmpty
@@ -378,7 +384,10 @@ fn pages_at_most(hostility: Hostility, urls: usize, elapsed: Duration) -> usize 
             let lapses_after = RETRY_WAIT * (1 << (SERVER_FAILURES_MAX - 1));
             SERVER_FAILURES_MAX + (elapsed.as_secs_f64() / lapses_after.as_secs_f64()) as usize
         }
-        Hostility::RobotsRefused | Hostility::RobotsDrips | Hostility::RobotsShort => 0,
+        Hostility::RobotsRefused
+        | Hostility::RobotsWalled
+        | Hostility::RobotsDrips
+        | Hostility::RobotsShort => 0,
         Hostility::NameMissing
         | Hostility::NameEmpty
         | Hostility::NameFails

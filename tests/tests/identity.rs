@@ -2,13 +2,16 @@
 //! accepts the loss hears what is missing (P3).
 
 use rhumb::broker::{Broker, BrokerOptions};
+use rhumb_bus::{Access, Bus, LEASES};
+use rhumb_config::Pipeline;
+use rhumb_node::{Ownership, keeper};
 use rhumb_tests::harness::{Running, World, assert_manners, json, rhumb, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
 const HOSTS: u64 = 10;
@@ -38,6 +41,7 @@ fn start(world: &World) -> Running {
         "urls.new",
         "urls.ready",
         "pages",
+        "pages.signals",
         "fetch.reports",
     ] {
         crawl = crawl.set(&format!("edges.{edge}.ack_wait=5s"));
@@ -480,4 +484,78 @@ fn a_crawl_of_the_same_name_does_not_go_on_with_the_streams_of_another() {
     runtime
         .block_on(broker.stop())
         .expect("a broker that stops");
+}
+
+/// Goal: a broker that answers too late costs no lease. Method: what holds a lease asks for it once
+/// more, as who did not hear that it was given.
+#[test]
+fn a_lease_that_was_given_unheard_is_taken_up_by_its_holder_alone() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    runtime.block_on(async {
+        let mut broker = Broker::start(BrokerOptions::new(folder.path()))
+            .await
+            .expect("a broker");
+        let access = Access::by_address(broker.url()).expect("an address");
+        let connecting = access.options().connect(access.addresses());
+        let client = connecting.await.expect("a client");
+        let bucket = async_nats::jetstream::new(client)
+            .create_key_value(async_nats::jetstream::kv::Config {
+                bucket: "leases".to_owned(),
+                max_age: MINUTE,
+                ..Default::default()
+            })
+            .await
+            .expect("a bucket");
+        let take = |life| Ownership::try_take(bucket.clone(), "scheduler", 0, life, MINUTE);
+        let unheard = take(1).await.expect("a free lease");
+        let taken_up = take(1).await.expect("the own lease");
+        assert!(taken_up.taken() > unheard.taken());
+        let refused = take(2).await.err().expect("a lease of another");
+        assert!(refused.contains("holds it"), "{refused}");
+        taken_up.release().await;
+        take(2).await.expect("a lease that was given back");
+        broker.stop().await.expect("a broker that stops");
+    });
+}
+
+/// Goal: a stage that waits for its disk for longer than its lease lasts has it on and on. Method:
+/// the only thread of a runtime stands still.
+#[test]
+fn who_stands_still_has_the_lease_while_its_thread_lives() {
+    const LASTS: Duration = Duration::from_secs(1);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    runtime.block_on(async {
+        let mut broker = Broker::start(BrokerOptions::new(folder.path()))
+            .await
+            .expect("a broker");
+        let mut pipeline = Pipeline::default();
+        pipeline.broker.url = broker.url().to_owned();
+        let bus = Bus::connect(broker.url(), &pipeline, "test").await;
+        let jetstream = bus.expect("a connection").jetstream;
+        jetstream
+            .create_key_value(async_nats::jetstream::kv::Config {
+                bucket: pipeline.subjects().bucket(LEASES),
+                max_age: LASTS,
+                ..Default::default()
+            })
+            .await
+            .expect("a bucket");
+        let lease = keeper::take(&pipeline, "scheduler", 0, 1, LASTS).await;
+        let lease = lease.expect("a free lease");
+        let taken = lease.taken();
+        std::thread::sleep(4 * LASTS);
+        let until = lease.held_until().expect("it is held");
+        assert!(until > Instant::now());
+        assert_eq!(lease.taken(), taken, "it never lapsed");
+        lease.release().await;
+        broker.stop().await.expect("a broker that stops");
+    });
 }

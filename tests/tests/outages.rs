@@ -221,7 +221,7 @@ fn name_servers_that_are_dead_for_a_while_cost_no_page() {
     let mut crawl = unforgiving(world.crawl())
         .arguments(&world.web.seed_urls())
         .set(&format!("network.nameservers=[\"{}\"]", gate.address()))
-        .set("stages.resolver.timeout=200ms")
+        .set("stages.resolver.timeout=1s")
         .set("stages.resolver.attempts=1")
         .start();
     until_said(

@@ -194,6 +194,17 @@ fn assert_tells_while_it_runs(crawl: &Running) {
     );
 }
 
+/// The streams of which a stage may have something in hand.
+const STREAMS: [&str; 7] = [
+    "urls.found",
+    "urls.split",
+    "urls.new",
+    "urls.ready",
+    "fetch.reports",
+    "pages",
+    "pages.signals",
+];
+
 /// Goal: a crawl that was stopped has a report, one that was killed has none, and the command says
 /// how it gets one.
 #[test]
@@ -204,14 +215,7 @@ fn a_stopped_crawl_has_a_report_and_a_killed_one_gets_it_when_it_has_gone_on() {
         .crawl()
         .set("ownership_lease=2s")
         .set("stages.scheduler.job_lease=4s");
-    for edge in [
-        "urls.found",
-        "urls.split",
-        "urls.new",
-        "urls.ready",
-        "fetch.reports",
-        "pages",
-    ] {
+    for edge in STREAMS {
         crawl = crawl.set(&format!("edges.{edge}.ack_wait=3s"));
     }
     let mut crawl = crawl.set("stages.fetcher.renew_every=1s").start();

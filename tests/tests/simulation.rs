@@ -1,15 +1,18 @@
 //! Ring 2: all cores but the archiver's over a broker in memory, in simulated time, under checks of
 //! P1 to P5 and P7 in every step. In a good third of the runs with faults partitions of dedup and
-//! scheduler move from instance to instance.
+//! scheduler move from instance to instance; in a third name servers die for a while, in half the
+//! wall clocks of machines jump.
 //!
 //! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first
 //! of them. `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or
 //! (`RHUMB_SIMULATION_FAULTS=0`) of those without, and writes every step to standard error;
 //! `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages, `RHUMB_SIMULATION_GROUPS=1` those with
-//! groups of hosts, `RHUMB_SIMULATION_DEAFNESS=1` those in which schedulers cannot hear,
-//! `RHUMB_SIMULATION_COPIES=1` those in which the broker is restored from an earlier copy of its
-//! store, `RHUMB_SIMULATION_FAULTS=2` those in which no server can be reached for a while. With
-//! this last one, with a budget, and with groups, the first two say which of these seeds are run.
+//! groups of hosts, `RHUMB_SIMULATION_VISITS=1` those in which pages are visited again,
+//! `RHUMB_SIMULATION_DEAFNESS=1` those in which schedulers cannot hear, `RHUMB_SIMULATION_COPIES=1`
+//! those in which the broker is restored from an earlier copy of its store,
+//! `RHUMB_SIMULATION_FAULTS=2` those in which no server can be reached for a while. With this last
+//! one, with a budget, with groups, and with visits, the first two say which of these seeds are
+//! run.
 
 use rhumb_tests::simulation::{Ended, Plan, run};
 
@@ -21,6 +24,8 @@ const SEEDS_WITH_FAULTS: u64 = 1500;
 const SEEDS_WITH_BUDGET: u64 = 200;
 /// Seeds of runs with faults and groups of hosts.
 const SEEDS_WITH_GROUPS: u64 = 300;
+/// Seeds of runs with faults in which pages are visited again.
+const SEEDS_WITH_VISITS: u64 = 150;
 /// Seeds of runs in which no server can be reached for a while.
 const SEEDS_WITH_A_CUT_WEB: u64 = 40;
 /// Seeds of runs in which schedulers cannot hear for a while.
@@ -77,8 +82,9 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
     let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
     println!(
         "{} runs: {} steps, {} simulated s, {} URLs, {} pages fetched, {} requests, {} pages \
-         served again, {} URLs over budget, {} crashes, {} partitions moved, {} split, {} entries \
-         into ledgers",
+         served again, {} visits, {} URLs over budget, {} crashes, {} partitions moved, {} split, \
+         {} commits of \
+         several steps, {} such batches lost in a crash, {} entries into ledgers",
         ended.len(),
         sum(|e| e.steps),
         sum(|e| e.seconds),
@@ -86,10 +92,13 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
         sum(|e| e.fetched as u64),
         sum(|e| e.contacts),
         sum(|e| e.refetched),
+        sum(|e| e.visits),
         sum(|e| e.over_budget as u64),
         sum(|e| e.crashes),
         sum(|e| e.moved),
         sum(|e| e.halved),
+        sum(|e| e.batches),
+        sum(|e| e.batches_lost),
         sum(|e| e.entries),
     );
     ended
@@ -114,6 +123,10 @@ fn the_promises_hold_under_losses_repeats_delays_and_crashes() {
     assert!(seeds < 30 || ended.iter().any(|run| run.not_modified > 0));
     // The faults were there: a simulation in which nothing goes wrong shows nothing.
     assert!(ended.iter().any(|run| run.crashes > 3));
+    assert!(seeds < 30 || ended.iter().any(|run| run.unanswered > 10));
+    // Several inputs were one batch, and processes died before they had committed it.
+    assert!(ended.iter().map(|run| run.batches).sum::<u64>() > 10 * seeds);
+    assert!(seeds < 30 || ended.iter().any(|run| run.batches_lost > 0));
     // Partitions moved, in some runs there and back, and were split.
     assert!(seeds < 30 || ended.iter().any(|run| run.moved > 8 && run.halved > 2));
 }
@@ -183,6 +196,27 @@ fn groups_are_left_in_peace_by_all_schedulers_together() {
     );
 }
 
+/// Goal: pages are visited again as often as was asked for, under all promises, while partitions
+/// move and split and processes die. Method: each page has two to four visits, by any policy; a
+/// third of the pages change with each look.
+#[test]
+fn pages_are_visited_again_under_the_same_promises() {
+    let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_visits());
+    assert!(ended.iter().all(|run| run.visits > 0));
+    let chosen =
+        |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_VISITS") == Some(1));
+    let first = chosen("RHUMB_SIMULATION_FIRST").unwrap_or(0);
+    let seeds = chosen("RHUMB_SIMULATION_SEEDS").unwrap_or(SEEDS_WITH_VISITS);
+    let ended = run_all(first..first + seeds, |seed| {
+        Plan::with_faults(seed).with_visits()
+    });
+    assert!(
+        ended
+            .iter()
+            .any(|run| run.moved > 8 && run.halved > 2 && run.visits > 50 && run.crashes > 3)
+    );
+}
+
 #[test]
 fn a_broker_that_lost_its_tail_ends_in_a_refusal_or_in_a_whole_crawl() {
     let first = number("RHUMB_SIMULATION_FIRST").unwrap_or(0);
@@ -227,6 +261,11 @@ fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
     };
     let plan = if number("RHUMB_SIMULATION_GROUPS") == Some(1) {
         plan.with_groups()
+    } else {
+        plan
+    };
+    let plan = if number("RHUMB_SIMULATION_VISITS") == Some(1) {
+        plan.with_visits()
     } else {
         plan
     };

@@ -244,7 +244,7 @@ fn a_topic_s_budget_is_used_up_exactly_and_the_rest_waits_for_a_larger_one() {
         &crawl,
         2,
         &["topic", "set", "other", "recrawl=true"],
-        "it is reserved",
+        "name one of its keys",
     );
     says(&crawl, 0, &["inject", &seeds[0], "--topic", "wide"], "");
     crawl.until(MINUTE, |summary| summary.pages > 20);

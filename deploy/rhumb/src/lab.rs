@@ -36,6 +36,24 @@ pub enum Experiment {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
+    /// Visits of known pages (Cho and Garcia-Molina 2000; Azar and others 2018): how fresh is a
+    /// copy that has as many requests as uniform visits take?
+    #[command(
+        after_help = "Takes a minute and a half. Made-up pages change, each at its own rate, and \
+                      the scheduler's own rules choose which is visited next: with rates known, \
+                      with rates learned from what visits find, and with signals of changes. Each \
+                      figure is the way from uniform visits (0) to the optimum (1), the median of \
+                      five webs. Writes fresh.csv, fresh-runs.csv and fresh.svg; exit 1 when a \
+                      claim does not hold.\n\nExample:\n  rhumb lab fresh --out figures"
+    )]
+    Fresh {
+        /// Folder for the tables and the figure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Seed of the webs: the same seed gives the same files
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
     /// Order of a crawl (Cho, Garcia-Molina and Page 1998; Abiteboul, Preda and Cobena 2003): how
     /// soon does it come to the pages that matter?
     #[command(

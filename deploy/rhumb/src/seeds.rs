@@ -5,17 +5,20 @@
 //! host is in the scope before a page can lead to it.
 
 mod given;
+mod known;
 
 pub(crate) use given::Given;
+pub(crate) use known::{KnownPage, KnownPages};
 
 use anyhow::Context as _;
+use bytes::Bytes;
 use rhumb_bus::{Bus, Publisher, SCOPE};
-use rhumb_config::Follow;
 use rhumb_config::scope_entry::ScopeEntry;
+use rhumb_config::{Follow, Pipeline};
 use rhumb_stage::settlement::Outgoing;
 use rhumb_telemetry::whole_file;
 use rhumb_url::host_of;
-use rhumb_wire::message::{Edge, FoundUrls, Origin, encode};
+use rhumb_wire::message::{Edge, FoundUrls, Origin, encode, frame};
 use rhumb_wire::topology::Token;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -104,27 +107,61 @@ pub(crate) async fn inject(
         let payload = encode(&FoundUrls {
             origin: origin.clone(),
             urls: urls.iter().collect(),
-            anchors: Vec::new(),
-            sketch: None,
+            ..FoundUrls::default()
         });
         let id = format!("inject-{:016x}-{}", xxhash(&payload), std::process::id());
-        let subject = bus.subjects.of(Edge::UrlsFound, &Token::None);
-        Outgoing {
-            subject,
-            id,
-            headers: Vec::new(),
-            payload,
-        }
+        found(bus, id, payload)
     };
+    let hosts = seeds.iter().map(|seed| (topic, host_of(seed)));
+    let entries = entries(bus, |_| follow, hosts);
+    store(bus, entries, seeds.chunks(SEEDS_PER_MESSAGE).map(message)).await
+}
+
+/// Gives pages to the crawl as known, and waits until the broker has stored them. Their hosts join
+/// the scopes of their topics. The ids of the messages begin with `id`, which no others have.
+pub(crate) async fn give(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    pages: &[KnownPage],
+    id: &str,
+) -> anyhow::Result<()> {
+    let payload = |page: &KnownPage| {
+        encode(&FoundUrls {
+            origin: Origin::known(&page.topic, page.depth, page.last),
+            urls: [&page.url].into_iter().collect(),
+            ..FoundUrls::default()
+        })
+    };
+    let message = |(number, pages): (usize, &[KnownPage])| {
+        let payloads: Vec<Bytes> = pages.iter().map(payload).collect();
+        let payload = frame(Edge::UrlsFound, &payloads);
+        found(bus, format!("{id}-{number}"), payload)
+    };
+    let hosts = pages.iter().map(|page| (&*page.topic, host_of(&page.url)));
+    let entries = entries(bus, |topic| pipeline.scope_of(topic).follow, hosts);
+    let messages = pages.chunks(SEEDS_PER_MESSAGE).enumerate().map(message);
+    store(bus, entries, messages).await
+}
+
+/// A message with found URLs.
+fn found(bus: &Bus, id: String, payload: Bytes) -> Outgoing {
+    Outgoing {
+        subject: bus.subjects.of(Edge::UrlsFound, &Token::None),
+        id,
+        headers: Vec::new(),
+        payload,
+    }
+}
+
+/// Publishes entries of the scope, then messages, and waits until the broker has stored both.
+async fn store(
+    bus: &Bus,
+    entries: Vec<Outgoing>,
+    messages: impl Iterator<Item = Outgoing>,
+) -> anyhow::Result<()> {
     let stored = async {
-        Publisher::new(bus)
-            .await?
-            .store_all(entries(bus, follow, topic, seeds))
-            .await;
-        Publisher::new(bus)
-            .await?
-            .store_all(seeds.chunks(SEEDS_PER_MESSAGE).map(message))
-            .await;
+        Publisher::new(bus).await?.store_all(entries).await;
+        Publisher::new(bus).await?.store_all(messages).await;
         Ok(())
     };
     tokio::time::timeout(STORE_TIMEOUT, stored)
@@ -132,16 +169,18 @@ pub(crate) async fn inject(
         .context("the broker did not store the URLs in time")?
 }
 
-/// What puts the hosts of seeds into the scope bucket: a message to the stream behind it for each
-/// entry.
-fn entries(bus: &Bus, follow: Follow, topic: &str, seeds: &[String]) -> Vec<Outgoing> {
-    if follow == Follow::Any {
-        return Vec::new();
-    }
-    let entries: BTreeSet<ScopeEntry> = seeds
-        .iter()
-        .map(|seed| ScopeEntry::of(follow, topic, host_of(seed)))
-        .collect();
+/// What puts hosts into the scope bucket, each with its topic: a message to the stream behind it
+/// for each entry.
+fn entries<'a>(
+    bus: &Bus,
+    follow: impl Fn(&str) -> Follow,
+    hosts: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Vec<Outgoing> {
+    let entry = |(topic, host)| {
+        let follow = follow(topic);
+        (follow != Follow::Any).then(|| ScopeEntry::of(follow, topic, host))
+    };
+    let entries: BTreeSet<ScopeEntry> = hosts.filter_map(entry).collect();
     let put = |entry: ScopeEntry| Outgoing {
         subject: bus.subjects.bucket_key(SCOPE, &entry.key()),
         id: format!("join-{}", entry.key()),

@@ -26,7 +26,7 @@ pub use consumers::{
 pub use info::stream_info;
 pub use join::{Begins, Found, begin_generation, find_crawl, held_now, join, new_id};
 pub use orders::{OrdersBucket, OrdersGiven};
-pub use owners::{OwnersBucket, OwnersTable};
+pub use owners::OwnersBucket;
 pub use publisher::{Publisher, StreamAnswer};
 pub use redelivery::give_again;
 pub use register::{Register, StateNote};
@@ -36,6 +36,7 @@ pub use streams::{
     stream_names,
 };
 
+use async_nats::ConnectOptions;
 use rhumb_config::{Bytes, ConfigError, MAX_PAYLOAD_MIN, Pipeline, shown};
 use rhumb_wire::Subjects;
 use std::sync::Arc;
@@ -63,8 +64,6 @@ pub fn is_inbox(subject: &str) -> bool {
 const RECONNECT_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait between two connects.
 const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Longest time that a request to the broker itself may take.
-const API_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Bus {
     /// Connects to the broker at `url`, or to one of its servers when there are several. It tries
@@ -79,7 +78,8 @@ impl Bus {
         let mut reported: Option<(Instant, Obstacle)> = None;
         let mut wait = RECONNECT_WAIT;
         loop {
-            let obstacle = match Bus::try_connect(&access, pipeline, name).await? {
+            let options = options(name, &access);
+            let obstacle = match Bus::try_connect(options, &access, pipeline).await? {
                 Ok(bus) => return Ok(bus),
                 Err(obstacle) => obstacle,
             };
@@ -93,6 +93,22 @@ impl Bus {
             }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RECONNECT_WAIT_MAX);
+        }
+    }
+
+    /// Connects once more, for a thread of a process that has a connection. It says nothing of what
+    /// becomes of this one: the process says it of the first.
+    ///
+    /// # Errors
+    /// As for [`connect`](Bus::connect).
+    pub async fn connect_again(url: &str, pipeline: &Pipeline, name: &str) -> anyhow::Result<Bus> {
+        let access = Access::of(url, &pipeline.broker)?;
+        loop {
+            let options = options(name, &access).event_callback(|_| async {});
+            if let Ok(bus) = Bus::try_connect(options, &access, pipeline).await? {
+                return Ok(bus);
+            }
+            tokio::time::sleep(RECONNECT_WAIT).await;
         }
     }
 
@@ -111,7 +127,8 @@ impl Bus {
         let end = tokio::time::Instant::now() + at_most;
         let mut last = Obstacle::silent(&access);
         loop {
-            match tokio::time::timeout_at(end, Bus::try_connect(&access, pipeline, name)).await {
+            let trying = Bus::try_connect(options(name, &access), &access, pipeline);
+            match tokio::time::timeout_at(end, trying).await {
                 Ok(Ok(Ok(bus))) => return Ok(bus),
                 Ok(Ok(Err(obstacle))) if obstacle.is_lasting() => return Err(obstacle.into()),
                 Ok(Ok(Err(obstacle))) => last = obstacle,
@@ -123,11 +140,11 @@ impl Bus {
     }
 
     async fn try_connect(
+        options: ConnectOptions,
         access: &Access,
         pipeline: &Pipeline,
-        name: &str,
     ) -> anyhow::Result<Result<Bus, Obstacle>> {
-        let client = match options(name, access).connect(access.addresses()).await {
+        let client = match options.connect(access.addresses()).await {
             Ok(client) => client,
             Err(error) => return Ok(Err(Obstacle::of(&error, access))),
         };
@@ -137,7 +154,7 @@ impl Bus {
             Bytes(client.server_info().max_payload as u64),
         )?;
         let mut jetstream = async_nats::jetstream::new(client.clone());
-        jetstream.set_timeout(API_TIMEOUT);
+        jetstream.set_timeout(pipeline.broker.request_timeout);
         Ok(Ok(Bus {
             client,
             jetstream,
@@ -197,7 +214,7 @@ fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
     )]))
 }
 
-fn options(name: &str, access: &Access) -> async_nats::ConnectOptions {
+fn options(name: &str, access: &Access) -> ConnectOptions {
     access
         .options()
         .name(name)
@@ -217,6 +234,52 @@ fn options(name: &str, access: &Access) -> async_nats::ConnectOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rhumb_config::Layers;
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::{SocketAddr, TcpListener};
+
+    /// A broker that lets one client in, and answers no request.
+    fn silent_broker() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let lines = BufReader::new(client.try_clone().unwrap()).lines();
+            let info = format!(
+                "INFO {{\"server_id\":\"silent\",\"version\":\"2.12.0\",\"headers\":true,\
+                 \"max_payload\":8388608,\"host\":\"127.0.0.1\",\"port\":{}}}\r\n",
+                address.port()
+            );
+            client.write_all(info.as_bytes()).unwrap();
+            for line in lines.map_while(Result::ok) {
+                if line == "PING" && client.write_all(b"PONG\r\n").is_err() {
+                    return;
+                }
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_request_has_failed_after_the_time_that_is_configured() {
+        let set = [
+            "network.allow_private_addresses=true",
+            "broker.request_timeout=1s",
+        ];
+        let layers = Layers {
+            set: set.map(str::to_owned).into(),
+            ..Layers::default()
+        };
+        let pipeline = layers.load_with(std::iter::empty()).unwrap();
+        let url = format!("nats://{}", silent_broker());
+        let bus = Bus::connect(&url, &pipeline, "test").await.unwrap();
+        let began = Instant::now();
+        let answer = bus.jetstream.get_stream("any").await;
+        let took = began.elapsed();
+        assert!(answer.is_err());
+        let expected = Duration::from_secs(1)..Duration::from_secs(5);
+        assert!(expected.contains(&took), "it took {took:?}");
+    }
 
     #[test]
     fn a_broker_whose_messages_are_too_small_is_refused() {

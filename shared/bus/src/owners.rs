@@ -7,19 +7,10 @@
 use super::Bus;
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
-use rhumb_partition::Owners;
+use rhumb_partition::{Owners, OwnersTable};
 
 /// The bucket's name.
 pub(super) const OWNERS: &str = "owners";
-
-/// The owners of a stage's partitions as they lie at the broker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnersTable {
-    /// Who has which partition.
-    pub owners: Owners,
-    /// Grows with each change.
-    pub revision: u64,
-}
 
 /// The bucket. Its keys do not expire: only the table ends an ownership.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The section `broker` of `pipeline.yaml`.
 
-use super::units::{Bytes, duration};
-use serde::{Deserialize, Deserializer, de};
+use super::keys::section;
+use super::units::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
@@ -11,25 +11,61 @@ pub const MAX_PAYLOAD_MIN: Bytes = Bytes(1 << 20);
 /// The largest `broker.max_payload`.
 pub const MAX_PAYLOAD_MAX: Bytes = Bytes(8 << 20);
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
-pub struct Broker {
-    #[serde(deserialize_with = "urls")]
-    pub url: String,
-    pub replicas: usize,
-    #[serde(deserialize_with = "duration")]
-    pub sync_interval: Duration,
-    pub max_payload: Bytes,
-    pub spool: bool,
-    #[serde(deserialize_with = "duration")]
-    pub connect_report_every: Duration,
-    pub consumers_max: u32,
-    #[serde(deserialize_with = "duration")]
-    pub consumer_expiry: Duration,
-    pub credentials: PathBuf,
-    pub user: String,
-    pub ca: PathBuf,
+section! {
+    /// The broker, and who the crawl is there.
+    pub struct Broker {
+        /// `nats://[name:password@]host:port`; of a cluster several servers, as a list or with
+        /// commas between them; empty: rhumb starts a private nats-server on loopback.
+        #[key(default = "")]
+        pub url: String,
+        /// File with the seed of an nkey (SU..., as `rhumb auth` writes it) or a NATS credentials
+        /// file (JWT and seed): who a process is at the broker. Read again for every connect, so it
+        /// may be replaced while the process runs; empty: what broker.url says.
+        #[key(default = "")]
+        pub credentials: PathBuf,
+        /// Name of that user at the broker: replies come to subjects that begin with
+        /// `_INBOX_<user>`; letters, digits, - and _; empty: the name of the credentials file
+        /// without its ending.
+        #[key(default = "")]
+        pub user: String,
+        /// File with root certificates in PEM: the connection is encrypted, and the broker's
+        /// certificate must come from one of them; empty: `tls://` trusts the certificates of the
+        /// system.
+        #[key(default = "")]
+        pub ca: PathBuf,
+        /// Copies of each key-value bucket, and of each stream whose edge names no other number, in
+        /// a broker cluster; those that are there are adapted.
+        #[key(default = "1", range = "1..5")]
+        pub replicas: usize,
+        /// How often the private broker syncs its files; with durability power: always.
+        #[key(default = "2m", range = "1ms..24h")]
+        pub sync_interval: Duration,
+        /// Largest message; a lower limit of the broker counts instead.
+        #[key(default = "8MiB", range = "1MiB..8MiB")]
+        pub max_payload: Bytes,
+        /// Pages and documents lie in files below `<data>/spool`, and their messages refer to them:
+        /// less goes through the broker. Only with the private broker, and not with durability
+        /// power; false: all goes through the broker.
+        #[key(default = "true")]
+        pub spool: bool,
+        /// A request to the broker itself, such as one for a stream or for a key of a bucket, has
+        /// failed after this time. Raise it for a cluster of brokers that is far away or busy.
+        #[key(default = "10s", range = "1s..30s")]
+        pub request_timeout: Duration,
+        /// While the broker is unreachable, the log says so this often.
+        #[key(default = "1m", range = "1s..1h")]
+        pub connect_report_every: Duration,
+        /// Consumers that a stream may have: those of instances, of each partition that has moved
+        /// or is half of another, and users'; what is beyond is refused; set when a crawl begins;
+        /// at least 4 times partitions and 1000, at most 1000000.
+        #[key(default = "20000")]
+        pub consumers_max: u32,
+        /// An optional consumer of pages, outcomes or documents that acks nothing for this time
+        /// although messages wait for it, or that nobody pulls from, is removed. One that lags by
+        /// more than half of the stream's bytes_max is removed at once.
+        #[key(default = "5m", range = "1s..24h")]
+        pub consumer_expiry: Duration,
+    }
 }
 
 impl Broker {
@@ -155,24 +191,6 @@ fn shown_one(url: &str) -> String {
         .split_once("://")
         .map_or("nats", |(scheme, _)| scheme);
     format!("{scheme}://{host}")
-}
-
-/// One URL, or a list of them, which is the same as all of them with commas between them.
-fn urls<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Urls {
-        One(String),
-        Several(Vec<String>),
-    }
-    match Urls::deserialize(input) {
-        Ok(Urls::One(url)) => Ok(url),
-        Ok(Urls::Several(urls)) => Ok(urls.join(",")),
-        // What is wrong is not shown: there may be a password in it.
-        Err(_) => Err(de::Error::custom(
-            "accepted is text (in quotes), or a list of texts",
-        )),
-    }
 }
 
 #[cfg(test)]

@@ -1,132 +1,17 @@
-//! Changes: which keys may have another value while the crawl runs, and the configuration with such
-//! values.
+//! Changes: the configuration with other values of keys that may change while the crawl runs.
 //!
 //! In: the configuration as a process read it, settings of operators. Out: the configuration from
-//! now on. Invariant: a key that is not in the table keeps its value.
+//! now on. Invariant: a key whose field does not say `live` keeps its value.
 
+use super::Pipeline;
 use super::error::ConfigError;
-use super::{Pipeline, Stages};
+use super::key_table::field;
+use super::keys::{Change, Value as _};
 use crate::orders::Setting;
-use rhumb_wire::topology::StageName;
-
-/// A key that may change while the crawl runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Changeable {
-    /// Dotted path, as in `pipeline.yaml`; `*` stands for the name of a topic.
-    pub key: &'static str,
-    /// The stages that go by it.
-    pub stages: &'static [StageName],
-}
-
-use StageName::{Fetcher, HostSplitter, Parser, Scheduler};
-
-/// The keys that may change while the crawl runs.
-pub const CHANGEABLE: &[Changeable] = &[
-    of("scope.max_depth", &[HostSplitter, Scheduler]),
-    of("scope.prefixes", &[HostSplitter]),
-    of("scope.accept", &[HostSplitter]),
-    of("scope.reject", &[HostSplitter]),
-    of("topics.*.scope.follow", &[HostSplitter, Scheduler, Parser]),
-    of(
-        "topics.*.scope.max_depth",
-        &[HostSplitter, Scheduler, Parser],
-    ),
-    of(
-        "topics.*.scope.prefixes",
-        &[HostSplitter, Scheduler, Parser],
-    ),
-    of("topics.*.scope.accept", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.scope.reject", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.removed", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.priority", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.slice", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.pages_min", &[HostSplitter, Scheduler, Parser]),
-    of(
-        "topics.*.pages_per_second",
-        &[HostSplitter, Scheduler, Parser],
-    ),
-    of(
-        "topics.*.bytes_per_second",
-        &[HostSplitter, Scheduler, Parser],
-    ),
-    of(
-        "topics.*.connections_percent",
-        &[HostSplitter, Scheduler, Parser],
-    ),
-    of("topics.*.pages_max", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.quality", &[HostSplitter, Scheduler, Parser]),
-    of("topics.*.recrawl", &[HostSplitter, Scheduler, Parser]),
-    of("politeness.delay", &[Scheduler, Fetcher]),
-    of("politeness.crawl_delay_max", &[Scheduler, Fetcher]),
-    of("politeness.download_factor", &[Scheduler, Fetcher]),
-    of("politeness.retry_after_max", &[Scheduler]),
-    of("politeness.connections_per_address", &[Scheduler]),
-    of("politeness.respect_robots", &[Scheduler]),
-    of("politeness.robots_lifetime", &[Scheduler]),
-    of("limits.pages_per_host", &[Scheduler]),
-    of("limits.pages_per_domain", &[Scheduler]),
-    of("limits.over_budget", &[Scheduler]),
-    of("limits.sitemaps_per_server", &[Scheduler]),
-    of("limits.sitemap_guess", &[Scheduler]),
-    of("limits.body_bytes_max", &[Fetcher]),
-    of("limits.sitemap_bytes_max", &[Fetcher, Parser]),
-    of("limits.header_bytes_max", &[Fetcher]),
-    of("limits.decoded_bytes_max", &[Parser]),
-    of("limits.connect_timeout", &[Fetcher]),
-    of("limits.request_timeout", &[Fetcher]),
-    of("limits.first_byte_timeout", &[Fetcher]),
-    of("limits.first_answer_timeout", &[Scheduler]),
-    of("limits.transfer_rate_min", &[Fetcher]),
-    of("limits.transfer_rate_window", &[Fetcher]),
-    of("limits.skip_types", &[Fetcher]),
-    of("limits.redirects", &[HostSplitter]),
-    of("limits.url_bytes_max", &[HostSplitter, Fetcher, Parser]),
-    of("limits.segment_repeats", &[HostSplitter]),
-    of("limits.shape_pages", &[Parser, Scheduler]),
-    of("limits.query_parameters", &[HostSplitter]),
-    of("limits.links_per_page", &[Parser]),
-    of("limits.links_per_sitemap", &[Parser]),
-    of("stages.scheduler.policy", &[HostSplitter, Scheduler]),
-    of("stages.scheduler.quality", &[HostSplitter, Scheduler]),
-    of("stages.scheduler.requests_per_connection", &[Scheduler]),
-    of("stages.scheduler.slice", &[Scheduler]),
-    of("stages.scheduler.slice_quantum", &[Scheduler]),
-    of("stages.scheduler.slice_min", &[Scheduler]),
-    of("stages.scheduler.visit_budget", &[Scheduler]),
-    of("stages.scheduler.attempts", &[Scheduler]),
-    of("stages.scheduler.retry_wait", &[Scheduler]),
-    of("stages.scheduler.retry_wait_max", &[Scheduler]),
-    of("stages.scheduler.resolve_attempts", &[Scheduler]),
-    of("stages.scheduler.server_failures_max", &[Scheduler]),
-    of("stages.parser.embedded", &[Parser]),
-    of("stages.parser.forms", &[Parser]),
-    of("stages.parser.amphtml", &[Parser]),
-    of("stages.parser.nofollow", &[Parser]),
-];
-
-const fn of(key: &'static str, stages: &'static [StageName]) -> Changeable {
-    Changeable { key, stages }
-}
-
-/// The entry of a key; none when it may not change while the crawl runs.
-pub fn changeable(key: &str) -> Option<&'static Changeable> {
-    CHANGEABLE
-        .iter()
-        .find(|entry| match entry.key.split_once('*') {
-            Some((before, behind)) => {
-                let name = key
-                    .strip_prefix(before)
-                    .and_then(|rest| rest.strip_suffix(behind));
-                name.is_some_and(|name| !name.contains('.'))
-            }
-            None => entry.key == key,
-        })
-}
 
 /// How a key is changed that may not change while the crawl runs.
 pub fn how_to_change(key: &str) -> String {
-    let fixed = ["crawl", "owner", "partitions", "ownership_lease", "url."];
-    let is = |name: &&str| key == *name || name.ends_with('.') && key.starts_with(*name);
+    let is_fixed = field(key).is_some_and(|field| field.change == Change::Fixed);
     let stage = key
         .strip_prefix("stages.")
         .and_then(|rest| rest.strip_suffix(".replicas"));
@@ -135,7 +20,7 @@ pub fn how_to_change(key: &str) -> String {
         None if key == "limits.max_pages" => {
             "stop the crawl, and go on with `rhumb crawl --resume --max-pages N`".to_owned()
         }
-        None if fixed.iter().any(is) => "it is fixed for the life of the crawl".to_owned(),
+        None if is_fixed => "it is fixed for the life of the crawl".to_owned(),
         None => format!("stop the crawl, and go on with `rhumb crawl --resume --set {key}=VALUE`"),
     }
 }
@@ -147,10 +32,8 @@ impl Pipeline {
     /// # Errors
     /// A key does not exist or may not change, or a value is not accepted.
     pub fn with(&self, settings: &[Setting]) -> Result<Pipeline, ConfigError> {
-        if let Some(Setting { key, .. }) = settings
-            .iter()
-            .find(|setting| changeable(&setting.key).is_none())
-        {
+        let may_not = |key: &str| field(key).is_none_or(|field| field.live().is_empty());
+        if let Some(Setting { key, .. }) = settings.iter().find(|setting| may_not(&setting.key)) {
             let error = match self.given.value(key) {
                 Some(value) if !value.is_object() => {
                     format!(
@@ -167,34 +50,9 @@ impl Pipeline {
                 error,
             });
         }
-        let Pipeline {
-            politeness,
-            scope,
-            topics,
-            limits,
-            stages,
-            ..
-        } = self.given.with(settings)?;
-        let Stages {
-            scheduler, parser, ..
-        } = stages;
-        let limits = super::Limits {
-            max_pages: self.limits.max_pages,
-            ..limits
-        };
-        let stages = Stages {
-            scheduler,
-            parser,
-            ..self.stages.clone()
-        };
-        Ok(Pipeline {
-            politeness,
-            scope,
-            topics,
-            limits,
-            stages,
-            ..self.clone()
-        })
+        let mut pipeline = self.clone();
+        pipeline.take(&self.given.with(settings)?, false);
+        Ok(pipeline)
     }
 
     /// The same with what is set already, which this configuration may not go with: it may be
@@ -246,6 +104,7 @@ pub fn changed<'a>(before: &'a [Setting], after: &'a [Setting]) -> impl Iterator
 
 #[cfg(test)]
 mod tests {
+    use super::super::key_table::{Key, live_keys};
     use super::super::load::{Layers, shipped};
     use super::*;
     use crate::orders::Author;
@@ -290,11 +149,11 @@ mod tests {
     #[test]
     fn every_key_of_the_table_exists_and_others_name_the_way() {
         let pipeline = shipped().1;
-        for Changeable { key, .. } in CHANGEABLE.iter().filter(|entry| !entry.key.contains('*')) {
+        for Key { path, .. } in live_keys().filter(|key| !key.path.contains('*')) {
             let value = pipeline
-                .configured(key)
-                .unwrap_or_else(|| panic!("{key} is no key"));
-            pipeline.with(&[setting(key, value.clone())]).unwrap();
+                .configured(&path)
+                .unwrap_or_else(|| panic!("{path} is no key"));
+            pipeline.with(&[setting(&path, value.clone())]).unwrap();
         }
         let refusal = |key: &str, value| {
             pipeline

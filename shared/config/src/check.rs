@@ -1,15 +1,16 @@
-//! The checks of single values. Each message names key, value and what is accepted.
+//! The checks of values whose range does not say all. Each message names key, value and what is accepted.
 
 use super::broker::{Broker, MAX_PAYLOAD_MIN, Servers, shown};
-use super::edges::{Edges, StreamEdge};
+use super::edges::Edges;
 use super::group::Group;
+use super::key_table::field;
 use super::pipeline::{Limits, OverBudget, Pipeline};
+use super::recrawl::{Recrawl, RecrawlPolicy};
 use super::stages::{CachePolicy, UrlCacheSettings};
 use super::topic::{DEFAULT_TOPIC, Topic};
 use super::units::Bytes;
 use rhumb_wire::topology::Edge;
 use std::fmt::Display;
-use std::time::Duration;
 
 /// Headers of a request that are made by the client, or for which there are other keys.
 const OWN_HEADERS: [&str; 18] = [
@@ -61,8 +62,10 @@ impl Check {
     }
 
     /// Of powers of two, the nearest one that is accepted is named.
-    pub(super) fn power_of_two(&mut self, key: &str, value: u16, high: u16) {
-        self.within(key, value, 1, high);
+    pub(super) fn power_of_two(&mut self, key: &str, value: u16) {
+        let range = field(key).and_then(|field| field.range);
+        let high = range.and_then(|range| range.strip_prefix("1..")?.parse().ok());
+        let high = high.unwrap_or(u16::MAX);
         if !(1..=high).contains(&value) || value.is_power_of_two() {
             return;
         }
@@ -85,22 +88,6 @@ impl Check {
             self.0.push(format!(
                 "configuration key {key}: accepted is either 'by: registered-domain', or 'hosts' \
                  with at least one host"
-            ));
-        }
-        self.within(&format!("{key}.jobs_max"), group.jobs_max, 1, 10_000);
-        self.lasting(
-            &format!("{key}.delay"),
-            group.delay,
-            Duration::ZERO,
-            Duration::from_secs(3600),
-        );
-    }
-
-    pub(super) fn lasting(&mut self, key: &str, value: Duration, low: Duration, high: Duration) {
-        if value < low || value > high {
-            let [value, low, high] = [value, low, high].map(humantime::format_duration);
-            self.0.push(format!(
-                "configuration key {key} = {value}: accepted are {low} to {high}"
             ));
         }
     }
@@ -141,12 +128,16 @@ impl Check {
         }
     }
 
-    /// Off: what it would switch on does not exist yet.
-    pub(super) fn reserved(&mut self, key: &str, value: bool) {
-        if value {
-            let hint = "`rhumb inject --again` fetches pages again";
+    /// Which policies have an end: `section` is that of the crawl, or of a topic with what it takes
+    /// over.
+    pub(super) fn recrawl(&mut self, section: &str, recrawl: &Recrawl) {
+        let has_end = recrawl.policy != RecrawlPolicy::Fresh || !recrawl.interval_max.is_zero();
+        if recrawl.visits_max > 0 && !has_end {
             self.0.push(format!(
-                "configuration key {key} = true: it is reserved, accepted is false; {hint}"
+                "configuration key {section}.visits_max = {}: with {section}.policy fresh a page \
+                 that is not worth a visit would never have so many; set {section}.interval_max, \
+                 too",
+                recrawl.visits_max
             ));
         }
     }
@@ -234,7 +225,6 @@ impl Check {
     }
 
     pub(super) fn url_cache(&mut self, key: &str, cache: &UrlCacheSettings) {
-        self.within(&format!("{key}.entries"), cache.entries, 1, 1 << 28);
         if cache.policy == CachePolicy::Static && cache.file.as_os_str().is_empty() {
             self.0.push(format!(
                 "configuration key {key}.file = '': the policy static needs a file of URLs, one a \
@@ -243,53 +233,25 @@ impl Check {
         }
     }
 
-    /// The settings of all streams. What a stream has from the defaults is named there.
+    /// The bounds of all streams. The one that streams have from the defaults is named there.
     pub(super) fn streams(&mut self, edges: &Edges, max_payload: Bytes) {
         let defaults = &edges.defaults;
-        self.stream("edges.defaults", defaults, None);
         self.bytes_max("edges.defaults", None, defaults.bytes_max, max_payload);
         for (name, edge) in edges.streams() {
-            let key = format!("edges.{name}");
-            self.stream(&key, edge, Some(defaults));
             let of = Edge::from_name(name);
             let is_special = matches!(
                 of,
-                Some(Edge::UrlsSplit | Edge::UrlsNew | Edge::UrlsReady | Edge::Pages)
+                Some(
+                    Edge::UrlsSplit
+                        | Edge::UrlsNew
+                        | Edge::UrlsReady
+                        | Edge::Pages
+                        | Edge::PagesSignals
+                )
             );
             if is_special || edge.bytes_max != defaults.bytes_max {
-                self.bytes_max(&key, of, edge.bytes_max, max_payload);
+                self.bytes_max(&format!("edges.{name}"), of, edge.bytes_max, max_payload);
             }
-        }
-    }
-
-    fn stream(&mut self, key: &str, edge: &StreamEdge, but: Option<&StreamEdge>) {
-        if but.is_none_or(|but| but.replicas != edge.replicas) {
-            self.within(&format!("{key}.replicas"), edge.replicas, 0, 5);
-        }
-        if but.is_none_or(|but| but.unacked_max != edge.unacked_max) {
-            self.within(
-                &format!("{key}.unacked_max"),
-                edge.unacked_max,
-                1,
-                1_000_000,
-            );
-        }
-        let second = Duration::from_secs(1);
-        if but.is_none_or(|but| but.ack_wait != edge.ack_wait) {
-            self.lasting(
-                &format!("{key}.ack_wait"),
-                edge.ack_wait,
-                second,
-                3600 * second,
-            );
-        }
-        if but.is_none_or(|but| but.duplicate_window != edge.duplicate_window) {
-            self.lasting(
-                &format!("{key}.duplicate_window"),
-                edge.duplicate_window,
-                second,
-                3600 * second,
-            );
         }
     }
 
@@ -305,7 +267,13 @@ impl Check {
         if bytes.0 == 0 {
             return;
         }
-        if matches!(of, Some(Edge::UrlsSplit | Edge::UrlsNew | Edge::UrlsReady)) {
+        if of == Some(Edge::PagesSignals) {
+            self.0.push(format!(
+                "configuration key {key}.bytes_max = {bytes}: accepted is 0 (no bound). The \
+                 scheduler passes on what belongs to another one: were the edge full, it would wait \
+                 for itself. Bound edges.pages instead"
+            ));
+        } else if matches!(of, Some(Edge::UrlsSplit | Edge::UrlsNew | Edge::UrlsReady)) {
             self.0.push(format!(
                 "configuration key {key}.bytes_max = {bytes}: accepted is 0 (no bound). The \
                  scheduler publishes sitemaps to urls.found, from where they come back through \

@@ -1,28 +1,31 @@
-//! What of a configuration differs from the shipped one, for those who read about a crawl.
+//! What of a configuration differs from the defaults, for those who read about a crawl.
 //!
 //! In: a configuration as text, and what operators have set. Out: keys with their values, without
 //! what may hold secrets and without places on a machine.
 
+use super::defaults::defaults;
 use super::edge_keys;
 use super::error::ConfigError;
-use super::load::{FILES, PRIVATE, SHIPPED, parse_yaml};
-use super::tree::set;
+use super::key_table::all_fields;
+use super::load::{PRIVATE, files};
+use super::tree::{merge, set};
+use super::yaml::parse_yaml;
 use crate::orders::Setting;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A key whose value is not the shipped one.
+/// A key whose value is not its default.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Difference {
     /// Dotted path.
     pub key: String,
     /// Its value, as JSON.
     pub value: Value,
-    /// The shipped value; null where there is none.
+    /// Its default; null where there is none.
     pub default: Value,
 }
 
-/// Compares a configuration, with these settings in the place of what it has, with the shipped one;
+/// Compares a configuration, with these settings in the place of what it has, with the defaults;
 /// in the order of its keys.
 ///
 /// # Errors
@@ -30,9 +33,7 @@ pub struct Difference {
 pub fn differences(text: &str, settings: &[Setting]) -> Result<Vec<Difference>, ConfigError> {
     let mut given = parse_yaml("the crawl's configuration", text)?;
     edge_keys::take_out_fixed(&mut given)?;
-    let mut shipped = parse_yaml("the shipped file", SHIPPED)?;
-    // A stream that says what it would have from the defaults does not differ.
-    edge_keys::fill_in(&mut shipped)?;
+    let shipped = shipped_beside(&given)?;
     settings
         .iter()
         .for_each(|Setting { key, value, .. }| set(&mut given, key, value.clone()));
@@ -40,6 +41,24 @@ pub fn differences(text: &str, settings: &[Setting]) -> Result<Vec<Difference>, 
     compare("", &given, &shipped, &mut found);
     found.sort_by(|a, b| a.key.cmp(&b.key));
     Ok(found)
+}
+
+/// The defaults. That of a stream is what it has if it says nothing: what this configuration says of
+/// all streams, or its own.
+fn shipped_beside(given: &Value) -> Result<Value, ConfigError> {
+    const OF_ALL: &str = "/edges/defaults";
+    let mut shipped = defaults(all_fields());
+    let of_all = shipped.pointer(OF_ALL).cloned().unwrap_or_default();
+    let is_section = |section: &&Value| section.is_object();
+    let own = given.pointer(OF_ALL).filter(is_section);
+    if let (Some(section), Some(own)) = (shipped.pointer_mut(OF_ALL), own) {
+        merge(section, own.clone());
+    }
+    edge_keys::fill_in(&mut shipped)?;
+    if let Some(section) = shipped.pointer_mut(OF_ALL) {
+        *section = of_all;
+    }
+    Ok(shipped)
 }
 
 fn compare(path: &str, given: &Value, shipped: &Value, found: &mut Vec<Difference>) {
@@ -73,7 +92,7 @@ fn compare(path: &str, given: &Value, shipped: &Value, found: &mut Vec<Differenc
 
 fn is_private(path: &str) -> bool {
     let pointer = format!("/{}", path.replace('.', "/"));
-    FILES.contains(&pointer.as_str())
+    files().any(|file| file == pointer)
         || PRIVATE
             .iter()
             .any(|(parent, key)| format!("{parent}/{key}") == pointer)
@@ -104,7 +123,7 @@ mod tests {
     #[test]
     fn what_is_as_it_was_shipped_does_not_differ() {
         assert_eq!(keys(&["politeness.delay=1s"]), []);
-        assert_eq!(differences(SHIPPED, &[]).unwrap(), []);
+        assert_eq!(differences("{}", &[]).unwrap(), []);
     }
 
     #[test]
@@ -140,7 +159,7 @@ mod tests {
             setting("politeness.delay", json!("3s")),
             setting("topics.a.priority", json!(2)),
         ];
-        let found: Vec<_> = differences(SHIPPED, &set)
+        let found: Vec<_> = differences("{}", &set)
             .unwrap()
             .into_iter()
             .map(|of| (of.key, of.default))
@@ -153,9 +172,19 @@ mod tests {
             ]
         );
         assert_eq!(
-            differences(SHIPPED, &[setting("politeness.delay", json!("1s"))]).unwrap(),
+            differences("{}", &[setting("politeness.delay", json!("1s"))]).unwrap(),
             []
         );
+    }
+
+    #[test]
+    fn an_exception_that_is_as_the_default_was_shipped_differs_from_the_default_that_is_set() {
+        let found = keys(&["edges.defaults.ack_wait=7s", "edges.outcomes.ack_wait=30s"]);
+        let expected = [
+            ("edges.defaults.ack_wait", json!("7s")),
+            ("edges.outcomes.ack_wait", json!("30s")),
+        ];
+        assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value)));
     }
 
     #[test]

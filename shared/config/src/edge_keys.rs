@@ -193,9 +193,9 @@ mod tests {
         assert_eq!(edges.outcomes.ack_wait, Duration::from_secs(7));
         assert_eq!(edges.urls.new.ack_wait, Duration::from_secs(9));
         // The shipped file says it itself.
-        assert_eq!(edges.pages.ack_wait, Duration::from_secs(60));
+        assert_eq!(edges.pages.stream.ack_wait, Duration::from_secs(60));
         assert_eq!(
-            edges.pages.duplicate_window,
+            edges.pages.stream.duplicate_window,
             edges.defaults.duplicate_window
         );
     }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(differences(EARLIER, &[]).unwrap(), []);
         let set = vec!["network.allow_private_addresses=true".to_owned()];
         let over = Layers { file: None, set }.load_over(EARLIER).unwrap();
-        assert_eq!(over.edges.pages.ack_wait, Duration::from_secs(60));
+        assert_eq!(over.edges.pages.stream.ack_wait, Duration::from_secs(60));
         let text = Layers::default().text().unwrap();
         assert!(!text.contains("subject") && !text.contains("retention"));
     }

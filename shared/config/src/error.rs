@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, in the words of an operator.
 
+use super::yaml::BadYaml;
 use crate::orders::Setting;
 use std::path::PathBuf;
 
@@ -15,13 +16,8 @@ pub enum ConfigError {
         error: std::io::Error,
     },
     /// A file, or a value of `--set` or of the environment, that is no YAML.
-    #[error("{origin} is not valid YAML: {error}")]
-    Syntax {
-        /// Where it stands.
-        origin: String,
-        /// Why.
-        error: String,
-    },
+    #[error(transparent)]
+    Syntax(#[from] BadYaml),
     /// `--set` without `key=value`.
     #[error("--set takes key.path=VALUE, got '{0}'")]
     SetForm(String),

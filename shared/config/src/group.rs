@@ -1,34 +1,37 @@
 //! Groups of hosts that count as one for politeness.
 
-use super::units::duration;
+use super::keys::{Form, Value, choice, section};
 use rhumb_url::{address_literal, is_name};
 use serde::{Deserialize, Deserializer, de};
 use std::time::Duration;
 
-/// Hosts that share a limit of jobs and a delay; `pipeline.yaml` documents every key.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Group {
-    /// Every value of this is a group of its own; none: the hosts are listed.
-    #[serde(default)]
-    pub by: Option<GroupedBy>,
-    /// The hosts of one group.
-    #[serde(default)]
-    pub hosts: Vec<HostPattern>,
-    /// Jobs for the group that are out at once, at most.
-    #[serde(default = "one")]
-    pub jobs_max: u32,
-    /// Between any two contacts of the group. While it is not zero, one job is out at a time.
-    #[serde(default, deserialize_with = "duration")]
-    pub delay: Duration,
+section! {
+    /// Hosts that share a limit of jobs and a delay.
+    #[derive(PartialEq, Eq)]
+    pub struct Group {
+        /// What makes hosts one group, in the place of `hosts`.
+        #[key(default = "null")]
+        pub by: Option<GroupedBy>,
+        /// The hosts of one group: a host, or `*.name` for all hosts below that name, which is not
+        /// one of them itself.
+        #[key(default = "[]")]
+        pub hosts: Vec<HostPattern>,
+        /// Jobs for the group that are out at once, at most.
+        #[key(default = "1", range = "1..10000")]
+        pub jobs_max: u32,
+        /// Time between any two contacts of the group. While it is not 0s, one job is out at a time.
+        #[key(default = "0s", range = "0s..1h")]
+        pub delay: Duration,
+    }
 }
 
-/// What makes the hosts of a group one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GroupedBy {
-    /// Their registered domain.
-    RegisteredDomain,
+choice! {
+    /// What makes the hosts of a group one.
+    pub enum GroupedBy {
+        /// Every registered domain is a group of its own.
+        #[serde(rename = "registered-domain")]
+        RegisteredDomain,
+    }
 }
 
 /// `a.example`: that host; `*.a.example`: all hosts below it.
@@ -68,6 +71,10 @@ impl HostPattern {
     }
 }
 
+impl Value for HostPattern {
+    const FORM: Form = Form::Text;
+}
+
 impl<'de> Deserialize<'de> for HostPattern {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let text = String::deserialize(input)?;
@@ -84,12 +91,9 @@ impl<'de> Deserialize<'de> for HostPattern {
     }
 }
 
-fn one() -> u32 {
-    1
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::defaults::default_section;
     use super::*;
 
     fn pattern(text: &str) -> Result<HostPattern, serde_json::Error> {
@@ -123,8 +127,11 @@ mod tests {
 
     #[test]
     fn a_group_with_a_delay_has_one_job_out() {
-        let group: Group =
-            serde_json::from_str(r#"{"by": "registered-domain", "jobs_max": 3}"#).unwrap();
+        let group = Group {
+            by: Some(GroupedBy::RegisteredDomain),
+            jobs_max: 3,
+            ..default_section()
+        };
         assert_eq!((group.jobs_at_once(), group.has("any.example")), (3, true));
         assert_eq!(
             Group {

@@ -1,27 +1,24 @@
 //! From files, environment and arguments to one checked configuration.
 
+use super::defaults::{defaults, fill_in};
 use super::error::ConfigError;
 use super::given::Given;
+use super::key_table::{Key, all_fields, keys};
+use super::keys::Form;
 use super::tree::{Tree, merge, set};
-use super::{Pipeline, edge_keys, validate};
+use super::yaml::{parse_value, parse_yaml};
+use super::{Pipeline, edge_keys, range, topic, validate};
 use crate::orders::Setting;
-use config::{FileFormat, Value, ValueKind};
+use serde::Deserialize as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file shipped with the program: every key with its default and its meaning.
-pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
-
-/// Keys that name files, as JSON pointers.
-pub(super) const FILES: [&str; 7] = [
-    "/broker/credentials",
-    "/broker/ca",
-    "/stages/host-splitter/cache/file",
-    "/stages/dedup/cache/file",
-    "/stages/scheduler/quality_table",
-    "/stages/fetcher/archive",
-    "/stages/archiver/dir",
-];
+/// Keys that name files and folders, as JSON pointers. The crawl's own folder is not one of them.
+pub(super) fn files() -> impl Iterator<Item = String> {
+    let is_file = |key: &Key| matches!(key.field.form, Form::Path) && key.path != "data";
+    let pointer = |key: Key| format!("/{}", key.path.replace('.', "/"));
+    keys().into_iter().filter(is_file).map(pointer)
+}
 
 /// Keys that are not for others to see, or mean nothing to them, as JSON pointers: what may hold
 /// secrets, and places on one machine.
@@ -74,7 +71,7 @@ impl Layers {
         &self,
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<Tree, ConfigError> {
-        let mut tree = parse_yaml("the shipped pipeline.yaml", SHIPPED)?;
+        let mut tree = defaults(all_fields());
         if let Some(path) = self.file_path() {
             let text = std::fs::read_to_string(&path).map_err(|error| ConfigError::Unreadable {
                 path: path.clone(),
@@ -110,8 +107,8 @@ impl Layers {
     /// directory: files that it names are named by absolute paths.
     pub fn text(&self) -> Result<String, ConfigError> {
         let mut tree = self.current_tree()?;
-        for pointer in FILES {
-            if let Some(Tree::String(file)) = tree.pointer_mut(pointer)
+        for pointer in files() {
+            if let Some(Tree::String(file)) = tree.pointer_mut(&pointer)
                 && !file.is_empty()
                 && let Ok(path) = std::path::absolute(&*file)
             {
@@ -128,7 +125,7 @@ impl Layers {
     /// The configuration is bad.
     pub fn public_text(&self) -> Result<String, ConfigError> {
         let mut tree = self.current_tree()?;
-        for pointer in FILES {
+        for pointer in files() {
             let (parent, key) = pointer.rsplit_once('/').unwrap_or_default();
             if let Some(Tree::Object(fields)) = tree.pointer_mut(parent) {
                 fields.remove(key);
@@ -184,6 +181,34 @@ fn beginning(assignment: &str) -> String {
     }
 }
 
+/// A list of servers is the same as all of them with commas between them.
+///
+/// # Errors
+/// There is something else than text.
+fn join_servers(tree: &mut Tree) -> Result<(), ConfigError> {
+    let Some(url) = tree.pointer_mut("/broker/url") else {
+        return Ok(());
+    };
+    let joined = match url {
+        Tree::String(_) => return Ok(()),
+        Tree::Array(urls) => {
+            let urls: Option<Vec<&str>> = urls.iter().map(Tree::as_str).collect();
+            urls.map(|urls| urls.join(","))
+        }
+        _ => None,
+    };
+    let Some(joined) = joined else {
+        // What is wrong is not shown: there may be a password in it.
+        return Err(ConfigError::Type {
+            key: "broker.url".to_owned(),
+            value: None,
+            error: "accepted is text (in quotes), or a list of texts".to_owned(),
+        });
+    };
+    *url = joined.into();
+    Ok(())
+}
+
 /// Carries out an assignment of `--set`.
 fn assign(tree: &mut Tree, assignment: &str) -> Result<(), ConfigError> {
     let (key, value) = self::assignment(assignment)?;
@@ -213,58 +238,20 @@ fn key_of_variable(name: &str) -> Option<String> {
     Some(segments.join("."))
 }
 
-pub(super) fn parse_yaml(origin: &str, text: &str) -> Result<Tree, ConfigError> {
-    let syntax = |error: String| ConfigError::Syntax {
-        origin: origin.to_owned(),
-        error,
-    };
-    let document = config::Config::builder()
-        .add_source(config::File::from_str(text, FileFormat::Yaml))
-        .build()
-        .map_err(|error| syntax(error.to_string()))?;
-    Ok(tree(document.cache))
-}
-
-/// A value in YAML, as `--set` and the environment give it.
-fn parse_value(origin: &str, text: &str) -> Result<Tree, ConfigError> {
-    if text.is_empty() {
-        return Ok(Tree::String(String::new()));
-    }
-    let mut document = parse_yaml(origin, &format!("value: {text}"))?;
-    Ok(document["value"].take())
-}
-
-/// YAML as the `config` crate reads it, without that crate's lenient conversions.
-fn tree(value: Value) -> Tree {
-    match value.kind {
-        ValueKind::Nil => Tree::Null,
-        ValueKind::Boolean(yes) => yes.into(),
-        ValueKind::I64(number) => number.into(),
-        ValueKind::I128(number) => Tree::String(number.to_string()),
-        ValueKind::U64(number) => number.into(),
-        ValueKind::U128(number) => Tree::String(number.to_string()),
-        ValueKind::Float(number) => number.into(),
-        ValueKind::String(text) => text.into(),
-        ValueKind::Table(table) => Tree::Object(
-            table
-                .into_iter()
-                .map(|(key, value)| (key, tree(value)))
-                .collect(),
-        ),
-        ValueKind::Array(values) => values.into_iter().map(tree).collect(),
-    }
-}
-
 /// Keys whose values are not shown: there may be a password in them.
 const SECRETS: [&str; 3] = ["broker.url", "network.proxy", "network.headers."];
 
 fn read(mut tree: Tree) -> Result<Pipeline, ConfigError> {
     let warnings = edge_keys::take_out_fixed(&mut tree)?;
+    topic::take_out_reserved(&mut tree)?;
+    join_servers(&mut tree)?;
     let mut full = tree.clone();
     edge_keys::fill_in(&mut full)?;
+    fill_in(all_fields(), &mut full);
     let pipeline: Pipeline =
         serde_path_to_error::deserialize(&full).map_err(|error| type_error(&tree, &full, error))?;
-    let errors = validate::errors(&pipeline);
+    let mut errors = range::errors(&tree);
+    errors.extend(validate::errors(&pipeline));
     if !errors.is_empty() {
         return Err(ConfigError::Range(errors));
     }
@@ -309,6 +296,15 @@ fn type_error(
         (false, _) => accepted(&error),
     };
     ConfigError::Type { key, value, error }
+}
+
+impl Default for Pipeline {
+    /// Every key has its default. A crawl of the public web needs a user agent besides.
+    fn default() -> Self {
+        let mut tree = defaults(all_fields());
+        edge_keys::fill_in(&mut tree).expect("the defaults of streams are a section");
+        Pipeline::deserialize(&tree).expect("defaults are accepted")
+    }
 }
 
 impl Given {
@@ -362,7 +358,7 @@ fn accepted(error: &str) -> String {
     }
 }
 
-/// The shipped file as a tree and as it is read, for a local crawl.
+/// The defaults as a tree and as they are read, for a local crawl.
 #[cfg(test)]
 pub(super) fn shipped() -> (Tree, Pipeline) {
     let layers = Layers {

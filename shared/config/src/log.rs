@@ -1,43 +1,50 @@
 //! The section `log`: how log lines look, which there are, and how often one comes again.
 
-use super::units::duration;
-use serde::Deserialize;
+use super::defaults::default_section;
+use super::keys::{choice, section};
 use std::time::Duration;
 
-/// How log lines look, which there are, and how often one comes again.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
-pub struct Log {
-    pub format: LogFormat,
-    pub level: String,
-    pub repeats_max: u32,
-    #[serde(deserialize_with = "duration")]
-    pub repeats_interval: Duration,
+section! {
+    /// How log lines look, which there are, and how often one comes again.
+    pub struct Log {
+        /// The form of a log line.
+        #[key(default = "human")]
+        pub format: LogFormat,
+        /// A level, or MODULE=LEVEL, or several with commas between them, such as
+        /// `warn,fetcher=debug`. Levels are off, error, warn, info, debug and trace; modules are
+        /// stages, rhumb, rhumb_node, rhumb_bus, and what is in them (rhumb_node::run). The
+        /// environment variable `RUST_LOG` overrides it.
+        #[key(default = "info")]
+        pub level: String,
+        /// The same event is logged this often in each `repeats_interval`; then one line says how
+        /// many were left out. What debug and trace show is never left out; 0: no limit.
+        #[key(default = "20", range = "0..1000000")]
+        pub repeats_max: u32,
+        /// Time in which repeats are counted.
+        #[key(default = "30s", range = "1s..1h")]
+        pub repeats_interval: Duration,
+    }
 }
 
-/// The form of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
-    /// For people.
-    Human,
-    /// One JSON object.
-    Json,
+choice! {
+    /// The form of a log line.
+    pub enum LogFormat {
+        /// For people.
+        #[serde(rename = "human")]
+        Human,
+        /// One object a line, with time, level, target, message, stage and instance.
+        #[serde(rename = "json")]
+        Json,
+    }
 }
 
 /// What may be shown of a module.
 pub(super) const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 impl Default for Log {
-    /// The defaults of `pipeline.yaml`, for programs that read no configuration.
+    /// For programs that read no configuration.
     fn default() -> Self {
-        Log {
-            format: LogFormat::Human,
-            level: "info".to_owned(),
-            repeats_max: 20,
-            repeats_interval: Duration::from_secs(30),
-        }
+        default_section()
     }
 }
 
@@ -118,16 +125,6 @@ mod tests {
         }
     }
     use crate::Layers;
-
-    #[test]
-    fn programs_without_a_configuration_log_as_pipeline_yaml_says() {
-        let set = vec!["network.allow_private_addresses=true".to_owned()];
-        let shipped = Layers { file: None, set }
-            .load_with(std::iter::empty())
-            .unwrap()
-            .log;
-        assert_eq!(format!("{shipped:?}"), format!("{:?}", Log::default()));
-    }
 
     #[test]
     fn a_level_is_a_level_or_one_of_a_module() {

@@ -1,5 +1,6 @@
 //! A name server's place and protocol, as operators write them.
 
+use super::keys::{Form, Value};
 use rhumb_url::is_name;
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
@@ -151,6 +152,10 @@ impl fmt::Display for NameServer {
             Transport::Https { name, path } => write!(f, "https://{}{path}#{name}", self.address),
         }
     }
+}
+
+impl Value for NameServer {
+    const FORM: Form = Form::Text;
 }
 
 impl<'de> Deserialize<'de> for NameServer {

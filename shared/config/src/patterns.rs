@@ -1,5 +1,6 @@
 //! Lists of regular expressions, compiled when the configuration is read.
 
+use super::keys::{Form, Value};
 use regex::RegexSet;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -40,6 +41,10 @@ impl Serialize for Patterns {
     fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
         self.0.patterns().serialize(output)
     }
+}
+
+impl Value for Patterns {
+    const FORM: Form = Form::Texts;
 }
 
 impl<'de> Deserialize<'de> for Patterns {

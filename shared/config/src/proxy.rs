@@ -1,5 +1,6 @@
 //! `network.proxy`: through whom servers are reached.
 
+use super::keys::{Form, Value};
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 
@@ -43,6 +44,10 @@ impl fmt::Debug for Proxy {
             ),
         }
     }
+}
+
+impl Value for Proxy {
+    const FORM: Form = Form::Text;
 }
 
 impl<'de> Deserialize<'de> for Proxy {

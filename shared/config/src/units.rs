@@ -15,13 +15,6 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, 
     })
 }
 
-/// A duration that may be left out.
-pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
-    input: D,
-) -> Result<Option<Duration>, D::Error> {
-    duration(input).map(Some)
-}
-
 /// A number of bytes, written plain or with a suffix (B, KB, MB, GB, TB by 1,000; KiB, MiB, GiB,
 /// TiB by 1,024).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,8 +12,8 @@ use rhumb_partition::Owners;
 use rhumb_stage::Beside;
 use rhumb_stage::report::Reported;
 use rhumb_stage::store::StoreError;
-use rhumb_stage::{Core, Count, CountOfTopic, Event, Figures, Output, Step, Ticket};
-use rhumb_stage::{Counted, DropProgress};
+use rhumb_stage::{Core, Count, Event, Figures, LabelledCount, Output, Signal, Step, Ticket};
+use rhumb_stage::{Counted, DropProgress, KnownTold};
 use rhumb_stage::{QueueQuestion, ServerQueue, Trap};
 use rhumb_telemetry::metrics::Histogram;
 use rhumb_url::time::Timestamp;
@@ -41,19 +41,6 @@ impl<C: Core<Effect = Infallible>> Shell<C> for NoShell {
     fn perform(&mut self, effect: Infallible) -> BoxFuture<'static, C::Answer> {
         match effect {}
     }
-}
-
-/// What a core is told beside messages and answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// A published message that asked for it is in its stream.
-    Stored(u64),
-    /// [`AnyCore::wake_at`] has come.
-    Wake,
-    /// The process hears again after a while in which nothing reached it.
-    HearsAgain,
-    /// The process is to end.
-    Drain,
 }
 
 /// Why an input did not become a step.
@@ -102,6 +89,12 @@ pub trait AnyCore {
     /// # Errors
     /// The core's store cannot be read.
     fn answer(&mut self, now: Timestamp) -> Result<Step, StoreError>;
+
+    /// All that the core's steps have changed is committed.
+    ///
+    /// # Errors
+    /// What is not used any more since then cannot be removed.
+    fn committed(&mut self) -> Result<(), StoreError>;
 
     /// Begins the work that the last steps asked for; to be called when they are settled.
     fn perform(&mut self);
@@ -154,6 +147,9 @@ pub trait AnyCore {
     /// The core's store cannot be read.
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError>;
 
+    /// [`Core::known`]
+    fn known(&self, now: Timestamp, url: &str) -> Result<Option<KnownTold>, StoreError>;
+
     /// The servers that the core has of those that an operator asks for, with what waits at them;
     /// none of a stage where nothing waits.
     ///
@@ -199,8 +195,8 @@ pub trait AnyCore {
     /// The traps whose URLs the core keeps back.
     fn traps(&self) -> Vec<Trap>;
 
-    /// The core's numbers of each topic.
-    fn counts_by_topic(&self) -> Vec<CountOfTopic>;
+    /// The core's numbers by a label.
+    fn labelled_counts(&self) -> Vec<LabelledCount>;
 
     /// How long what the core waits for took.
     fn histograms(&self) -> Vec<(&'static str, &Histogram)>;
@@ -260,13 +256,7 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
     }
 
     fn signal(&mut self, now: Timestamp, signal: Signal) -> Result<Step, StoreError> {
-        let event = match signal {
-            Signal::Stored(tag) => Event::Stored(tag),
-            Signal::Wake => Event::Wake,
-            Signal::HearsAgain => Event::HearsAgain,
-            Signal::Drain => Event::Drain,
-        };
-        self.step(now, event)
+        self.step(now, signal.into())
     }
 
     fn poll_work(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -288,6 +278,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
             Some(answer) => self.step(now, Event::Answer(answer)),
             None => Ok(Step::default()),
         }
+    }
+
+    fn committed(&mut self) -> Result<(), StoreError> {
+        self.core.committed()
     }
 
     fn perform(&mut self) {
@@ -349,6 +343,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
         self.core.why(now, url)
     }
 
+    fn known(&self, now: Timestamp, url: &str) -> Result<Option<KnownTold>, StoreError> {
+        self.core.known(now, url)
+    }
+
     fn queue(
         &self,
         now: Timestamp,
@@ -390,8 +388,8 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
         self.core.traps()
     }
 
-    fn counts_by_topic(&self) -> Vec<CountOfTopic> {
-        self.core.counts_by_topic()
+    fn labelled_counts(&self) -> Vec<LabelledCount> {
+        self.core.labelled_counts()
     }
 
     fn histograms(&self) -> Vec<(&'static str, &Histogram)> {

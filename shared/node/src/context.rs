@@ -3,12 +3,12 @@
 use super::any_core::AnyCore;
 use super::disk::StoreOptions;
 use anyhow::Context as _;
-use rhumb_bus::{Buckets, Bus, OwnersTable};
+use rhumb_bus::{Buckets, Bus};
 use rhumb_config::Pipeline;
 use rhumb_config::identity::Identity;
-use rhumb_partition::Owners;
+use rhumb_partition::{Owners, OwnersTable};
 use rhumb_stage::doubt::Past;
-use rhumb_stage::store::{Store, Table};
+use rhumb_stage::store::{Overlay, Store, Table, Uncommitted};
 use rhumb_stage::{Beside, HalveRows, Keyed};
 use rhumb_telemetry::metrics::Row;
 use rhumb_url::time::Timestamp;
@@ -78,8 +78,10 @@ pub struct Context {
     pub buckets: Buckets,
     /// Which crawl it is.
     pub identity: Identity,
-    /// The state of a stateful stage.
+    /// The state of a stateful stage: what is committed.
     pub store: Option<Arc<dyn Store>>,
+    /// What the core's steps have changed in it since.
+    pub(super) uncommitted: Arc<Uncommitted>,
     /// What the stage keeps of its partitions beside the tables, as an earlier core of the process
     /// left it.
     pub(super) beside: Mutex<Option<Box<dyn Beside>>>,
@@ -116,13 +118,13 @@ impl Context {
         left.downcast().ok().map(|left| *left)
     }
 
-    /// The store of a stateful stage.
+    /// The store of a stateful stage, as its core reads it.
     ///
     /// # Errors
     /// The stage has no state.
     pub fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
-        self.store
-            .clone()
-            .context("a stage without state has no store")
+        let store = self.store.clone();
+        let store = store.context("a stage without state has no store")?;
+        Ok(Arc::new(Overlay::new(store, self.uncommitted.clone())))
     }
 }

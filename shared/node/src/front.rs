@@ -11,7 +11,7 @@ use rhumb_bus::Bus;
 use rhumb_config::Pipeline;
 use rhumb_stage::TimeSpent;
 use rhumb_stage::settlement::Took;
-use rhumb_stage::{Count, CountOfTopic};
+use rhumb_stage::{Count, LabelledCount};
 use rhumb_telemetry::metrics::{Exposition, Histogram, Row, Source, tell_process};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(super) struct Vitals {
     /// Numbers of the core and of the loop.
     pub(super) counts: Vec<Count>,
     /// Numbers of the core by topic.
-    pub(super) counts_by_topic: Vec<CountOfTopic>,
+    pub(super) labelled_counts: Vec<LabelledCount>,
     /// What the time of the process was spent on.
     pub(super) spent: TimeSpent,
     /// How long the turns of the loop were.
@@ -126,11 +126,10 @@ impl Source for StageMetrics {
             let mut family = to.family(prefix, row);
             let counts = vitals.counts.iter().filter(|(name, _)| *name == row.name);
             counts.for_each(|(_, value)| family.value(&[], value));
-            let by_topic = vitals
-                .counts_by_topic
-                .iter()
-                .filter(|of| of.count == row.name);
-            by_topic.for_each(|of| family.value(&[("topic", &of.topic)], of.value));
+            let labelled = vitals.labelled_counts.iter();
+            for one in labelled.filter(|one| one.count == row.name) {
+                family.value(&[(one.label, &one.label_value)], one.value);
+            }
             let histograms = vitals
                 .histograms
                 .iter()

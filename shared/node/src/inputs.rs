@@ -7,6 +7,7 @@ use futures::stream::{BoxStream, SelectAll};
 use futures::{StreamExt as _, TryStreamExt as _};
 use rhumb_bus::{Bus, Consumer, Need, Owner, PRIORITY_GROUP, consumer_name, owner_in, owner_name};
 use rhumb_config::Pipeline;
+use rhumb_stage::node::Drawn;
 use rhumb_wire::topology::{Edge, Retention, Source, StageName, Token};
 use rhumb_wire::{LaneConsumer, lane_consumers, priority};
 use std::collections::BTreeSet;
@@ -18,21 +19,6 @@ pub(super) struct StreamMessage {
     /// The partition whose consumer gave it; none: a consumer of several.
     pub(super) partition: Option<u16>,
     pub(super) message: jetstream::Message,
-}
-
-/// What an instance of a stage with state draws its inputs from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Drawn {
-    /// One consumer of all partitions.
-    All,
-    /// A consumer of each of these partitions.
-    Each {
-        /// The partitions, with the versions of their ownership.
-        owned: Vec<(u16, u64)>,
-        /// The epoch in which they were made. What an earlier consumer had delivered and nobody
-        /// acked comes again at once.
-        since: u64,
-    },
 }
 
 /// A core NATS message.

@@ -27,6 +27,7 @@ mod in_hand;
 mod incoming;
 mod inputs;
 mod instance_state;
+pub mod keeper;
 mod life;
 mod lives;
 pub mod log;
@@ -47,7 +48,7 @@ mod shutdown;
 mod start;
 mod telling;
 
-pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};
+pub use any_core::{AnyCore, NoShell, Refusal, Shell, assemble};
 pub use args::{Args, Instance};
 pub use arrival::crawl as wait_for_crawl;
 pub use context::{Context, OpenBeside, Stage, State};

@@ -14,9 +14,9 @@
 
 use super::context::{Context, OpenBeside, Stage, State};
 use super::disk::DiskStore;
-use super::inputs::Drawn;
 use super::instance_state::{GoesOn, check_not_missed, shape, take_over};
-use super::moves::Mover;
+use super::keeper;
+use super::moves;
 use super::number::Number;
 use super::owners_watch::{OwnersWatch, Seat, Tables};
 use super::ownership::Ownership;
@@ -25,11 +25,12 @@ use super::run::run;
 use super::shutdown::Shutdown;
 use super::telling::Telling;
 use anyhow::Context as _;
-use rhumb_bus::{OwnersTable, StateNote};
+use rhumb_bus::StateNote;
 use rhumb_partition::{Directory, Owners};
-use rhumb_stage::settlement::{LOOP, OUTBOX, are_divided, next_epoch};
-use rhumb_stage::store::{Changes, Store, StoreError};
-use rhumb_stage::{Removal, Rows};
+use rhumb_stage::Rows;
+use rhumb_stage::node::{BesideTables, Handover, Lease, Settled, Tenure};
+use rhumb_stage::settlement::{LOOP, OUTBOX, next_epoch};
+use rhumb_stage::store::Store;
 use rhumb_wire::topology::{Source, StageName};
 use std::sync::{Arc, PoisonError};
 
@@ -74,9 +75,9 @@ pub(super) async fn all(
         "waits for the lease of {}.{instance}: another process may hold it",
         stage.name
     ));
+    let lasts = context.buckets.lease;
     let lease = tokio::select! {
-        taken = Ownership::take(context.buckets.leases.clone(), stage.name, instance, context.life, context.buckets.lease)
-            => taken,
+        taken = keeper::take(&context.pipeline, stage.name, instance, context.life, lasts) => taken?,
         () = shutdown.signalled() => return Ok(()),
     };
     telling.health().prepares("opens its state");
@@ -92,28 +93,29 @@ pub(super) async fn all(
         seat,
         context.pipeline.moves.sigterm_wait,
     );
+    // What is opened before the first life has these.
+    context.partitions = context.owners_of(name).used_by(instance);
     let rows = rows(stage, state, &context)?;
     let mut process = Process {
         ownership: Some(lease),
         rows: Some(rows),
         ..Process::new(stage, context, telling, watch).await?
     };
-    begin_anew(&mut process, name).await?;
-    let mut lives = 0;
+    let mut is_first = true;
     loop {
         process
             .telling
             .health()
             .prepares("gives and takes partitions");
-        let table = tokio::select! {
-            settled = settle(&mut process, state.beside) => settled?,
+        let settled = tokio::select! {
+            settled = settle(&mut process, state.beside, is_first) => settled?,
             () = shutdown.signalled() => {
                 process.give_back_lease().await;
                 return Ok(());
             }
         };
-        begin_life(&mut process, name, table, lives).await?;
-        lives += 1;
+        begin_life(&mut process, name, settled, is_first).await?;
+        is_first = false;
         process.set(&process.orders.given().orders.set)?;
         process.telling.health().prepares("reads its state");
         let core = (stage.open)(&process.context)?;
@@ -190,27 +192,15 @@ fn rows(stage: &Stage, state: &State, context: &Context) -> anyhow::Result<Rows>
     let tables = state.tables.clone();
     let directory = Directory::new(context.pipeline.partitions);
     Ok(Rows {
-        store: context.store()?,
+        store: context
+            .store
+            .clone()
+            .context("a stage without state has no rows")?,
         tables,
         edges,
         directory,
         halve: state.halve,
     })
-}
-
-/// What an earlier process of the instance had sent of its partitions is given by nobody. Notes
-/// which it has.
-async fn begin_anew(process: &mut Process, stage: StageName) -> anyhow::Result<()> {
-    let instance = process.context.instance;
-    let forget = |owners: &mut Owners| owners.forget_copies(instance);
-    let OwnersTable { owners, .. } = process
-        .context
-        .buckets
-        .owners
-        .change(stage.name(), forget)
-        .await?;
-    process.context.partitions = owners.used_by(instance);
-    Ok(())
 }
 
 /// The owners of the partitions of all stages that a stage has to know of.
@@ -237,52 +227,64 @@ async fn tables(stage: &Stage, context: &Context) -> anyhow::Result<Tables> {
     Ok(tables)
 }
 
-/// Gives and takes what is ready. Notes what is left in the store of partitions that are others'.
-async fn settle(process: &mut Process, open: Option<OpenBeside>) -> anyhow::Result<OwnersTable> {
+/// Gives and takes what is ready. `is_first`: no core of this process has worked yet.
+async fn settle(
+    process: &mut Process,
+    open: Option<OpenBeside>,
+    is_first: bool,
+) -> anyhow::Result<Settled> {
+    let desk = process.desk().context("a stage with state holds a lease")?;
     let context = &process.context;
-    let open = open.map(|open| move || open(context));
-    let mut mover = Mover {
-        desk: process.desk().context("a stage with state holds a lease")?,
-        brought: std::mem::take(&mut process.brought),
-        open: open.as_ref().map(|open| open as _),
-        opened: context
-            .beside
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(),
-    };
-    let table = mover.settle().await?;
-    let left_over = mover.left_over(&table.owners)?;
-    mover.note_used(&table.owners)?;
-    let Mover {
-        desk,
-        brought,
-        opened,
-        ..
-    } = mover;
-    *context
+    let left = context
         .beside
         .lock()
-        .unwrap_or_else(PoisonError::into_inner) = opened;
-    (process.left_over, process.removal) = (left_over, Removal::default());
-    (process.brought, process.rows) = (brought, Some(desk.rows));
-    Ok(table)
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    let beside = match (left, open) {
+        (Some(left), _) => BesideTables::Open(left),
+        (None, Some(_)) => BesideTables::Closed,
+        (None, None) => BesideTables::None,
+    };
+    let brought = std::mem::take(&mut process.brought);
+    let of = desk.of.clone();
+    let rows = desk.rows.clone();
+    let handover = if is_first {
+        Handover::at_start(of, rows, beside)
+    } else {
+        Handover::between(of, rows, beside, brought)
+    };
+    let open = || match open {
+        Some(open) => open(context),
+        None => anyhow::bail!("a stage that keeps nothing beside its tables"),
+    };
+    moves::settle(&desk, handover, open).await
 }
 
 /// Prepares the next life: its epoch, its partitions, and what it draws from.
 async fn begin_life(
     process: &mut Process,
     stage: StageName,
-    table: OwnersTable,
-    lives: u32,
+    mut settled: Settled,
+    is_first: bool,
 ) -> anyhow::Result<()> {
+    let of = process
+        .desk()
+        .context("a stage with state holds a lease")?
+        .of;
     let context = &mut process.context;
-    let store = context.store()?;
     let instance = context.instance;
-    if let Some(ownership) = &process.ownership {
-        process.taken = ownership.taken();
-    }
-    context.epoch = next_epoch(store.as_ref(), process.taken.max(context.epoch))?;
+    *context
+        .beside
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner) = settled.beside.take();
+    process.rows = Some(settled.rows.clone());
+    context.owners.insert(stage, settled.table.clone());
+    let lease = Lease {
+        taken: process.ownership.as_ref().map_or(0, Ownership::taken),
+        epoch: context.epoch,
+    };
+    let tenure = Tenure::begin(of, lease, settled, is_first)?;
+    context.epoch = tenure.epoch();
     let note = StateNote {
         generation: context.identity.generation(),
         epoch: context.epoch,
@@ -292,39 +294,8 @@ async fn begin_life(
         .register
         .note_state(stage.name(), instance, note)
         .await?;
-    let owners = &table.owners;
-    context.partitions = owners.used_by(instance);
-    let owns_all = context.partitions.len() == owners.partitions.len();
-    process.drawn = match owns_all && !are_divided(store.as_ref())? {
-        true => Drawn::All,
-        false => Drawn::Each {
-            owned: context
-                .partitions
-                .iter()
-                .map(|&of| (of, owners.version(of)))
-                .collect(),
-            since: drawn_since(store.as_ref(), context.epoch, lives > 0)?,
-        },
-    };
-    context.owners.insert(stage, table);
+    context.partitions = tenure.partitions().to_vec();
+    process.drawn = tenure.drawn().clone();
+    process.tenure = Some(tenure);
     Ok(())
-}
-
-/// The epoch in which the consumers of an instance were made. A process that begins goes on with
-/// those of the last one: they know how often a message was delivered, and so of which one lives
-/// may have died. A life that follows another in the same process has new ones: what was on its way
-/// to the last one comes again at once.
-fn drawn_since(store: &dyn Store, epoch: u64, are_new: bool) -> Result<u64, StoreError> {
-    const SINCE: &[u8] = b"consumers";
-    let stored = store
-        .get(LOOP, SINCE)?
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(u64::from_le_bytes);
-    if let Some(since) = stored.filter(|_| !are_new) {
-        return Ok(since);
-    }
-    let mut changes = Changes::default();
-    changes.put(LOOP, SINCE, epoch.to_le_bytes());
-    store.commit(&changes)?;
-    Ok(epoch)
 }

@@ -16,8 +16,9 @@ pub(super) const SPENT: Row = Row::counter(
 /// How long steps take.
 pub(super) const STEPS: Row = Row::histogram(
     "loop_step_seconds",
-    "How long the loop was busy in each of its turns: a step of the core, its commit, and what it \
-     sends. Long steps delay renewals of leases and answers to others; look for a slow disk.",
+    "How long the loop was busy in each of its turns: a step of the core, or those of a batch, \
+     their commit, and what they send. Long steps delay renewals of leases and answers to \
+     others; look for a slow disk.",
 );
 /// How long messages take from their stream until they are settled.
 pub(super) const LATENCIES: Row = Row::histogram(
@@ -49,6 +50,12 @@ pub const METRICS: &[Row] = &[
         "loop_received_total",
         "messages",
         "Inputs that the core has taken.",
+    ),
+    Row::counter(
+        "loop_commits_total",
+        "commits",
+        "Commits of a stage with state: each is of all inputs that were there at a moment. Inputs \
+         taken by commits made is how many share one; it grows with the load.",
     ),
     Row::counter(
         "loop_published_total",

@@ -6,8 +6,8 @@
 //! Every instance may do so; the table's compare-and-swap lets one of them.
 
 use super::ownership::holders;
-use rhumb_bus::{Buckets, OwnersTable};
-use rhumb_partition::{Due, LEADER, Oversight, Owners};
+use rhumb_bus::Buckets;
+use rhumb_partition::{Due, LEADER, Oversight, Owners, OwnersTable};
 use rhumb_wire::topology::StageName;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -35,6 +35,8 @@ pub struct Ownership {
 struct Lease {
     bucket: kv::Store,
     key: String,
+    /// Of the holder; no other process has the same.
+    life: u64,
     value: String,
     lasts: Duration,
 }
@@ -115,11 +117,6 @@ impl Ownership {
         let state = Arc::new(Mutex::new(state));
         let task = tokio::spawn(keep(lease.clone(), state.clone()));
         Ownership { lease, state, task }
-    }
-
-    /// The key of the lease in its bucket.
-    pub fn key(&self) -> &str {
-        &self.lease.key
     }
 
     fn state(&self) -> State {
@@ -215,6 +212,7 @@ impl Lease {
         Lease {
             bucket,
             key: lease_key(stage, instance),
+            life,
             value: format!("{life:016x} {}", whereabouts()),
             lasts,
         }
@@ -241,12 +239,31 @@ impl Lease {
                 lost: false,
             }),
             Ok(Err(error)) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
-                let holder = holder(&self.bucket, &self.key).await;
-                Err(holder.map_or_else(
-                    || "it has just been held".to_owned(),
-                    |holder| format!("{} holds it", holder.whereabouts),
-                ))
+                match holder(&self.bucket, &self.key).await {
+                    Some(holder) if holder.life == self.life => self.take_up(holder.revision).await,
+                    Some(holder) => Err(format!("{} holds it", holder.whereabouts)),
+                    None => Err("it has just been held".to_owned()),
+                }
             }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(SILENT.to_owned()),
+        }
+    }
+
+    /// Takes up a lease that is held already, under this revision: the broker gave it, and its
+    /// answer came too late.
+    async fn take_up(&self, revision: u64) -> Result<State, String> {
+        let asked = Instant::now();
+        let update = self
+            .bucket
+            .update(&self.key, self.value.clone().into(), revision);
+        match tokio::time::timeout(self.patience(), update).await {
+            Ok(Ok(revision)) => Ok(State {
+                deadline: asked + self.lasts,
+                revision,
+                taken: revision,
+                lost: false,
+            }),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(SILENT.to_owned()),
         }

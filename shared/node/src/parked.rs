@@ -145,7 +145,7 @@ async fn publish(bus: &Bus, message: &StreamMessage) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhumb_wire::message::{FoundUrls, Origin, Undecodable, decode, encode, frame};
+    use rhumb_wire::message::{FoundUrls, Undecodable, decode, encode, frame};
 
     #[test]
     fn frames_and_references_are_read_by_what_is_in_them() {
@@ -157,10 +157,8 @@ mod tests {
         };
         let urls = ["http://a.test/"].into_iter().collect();
         let known = encode(&FoundUrls {
-            origin: Origin::default(),
             urls,
-            anchors: Vec::new(),
-            sketch: None,
+            ..FoundUrls::default()
         });
         let mut unknown = known.to_vec();
         unknown[5] = 77;

@@ -2,8 +2,8 @@
 //! what it draws from.
 
 use super::context::{Context, Stage};
-use super::inputs::{Drawn, Inputs};
-use super::moves::{Brought, Desk, PartsStream};
+use super::inputs::Inputs;
+use super::moves::{Desk, PartsStream};
 use super::number::Number;
 use super::orders_watch::OrdersWatch;
 use super::owners_watch::OwnersWatch;
@@ -11,8 +11,9 @@ use super::ownership::Ownership;
 use super::telling::Telling;
 use rhumb_bus::Need;
 use rhumb_config::orders::Setting;
-use rhumb_config::{changeable, changed};
-use rhumb_stage::{Removal, Rows};
+use rhumb_config::{changed, field};
+use rhumb_stage::Rows;
+use rhumb_stage::node::{Brought, Drawn, InstanceId, Tenure};
 use rhumb_wire::topology::{StageName, consumers};
 use std::time::Instant;
 
@@ -35,12 +36,8 @@ pub(super) struct Process {
     pub(super) ownership: Option<Ownership>,
     /// Of a stage without state.
     pub(super) number: Option<Number>,
-    /// The revision under which the lease was taken that the epoch in `context` is of.
-    pub(super) taken: u64,
-    /// Partitions of others of which the store still has rows.
-    pub(super) left_over: Vec<u16>,
-    /// How far the removal of those of the last of them has come.
-    pub(super) removal: Removal,
+    /// The partitions of the next life, of a stage with state.
+    pub(super) tenure: Option<Tenure>,
     /// The rows of the partitions in the store, of a stage with state.
     pub(super) rows: Option<Rows>,
     /// What one life leaves to the next of its moves.
@@ -72,8 +69,7 @@ impl Process {
         let drawn = Drawn::All;
         let ownership = None;
         let number = None;
-        let taken = 0;
-        let left_over = Vec::new();
+        let tenure = None;
         let rows = None;
         let still_since = None;
         let brought = Brought::default();
@@ -88,9 +84,7 @@ impl Process {
             set,
             ownership,
             number,
-            taken,
-            left_over,
-            removal: Removal::default(),
+            tenure,
             rows,
             brought,
             still_since,
@@ -104,9 +98,9 @@ impl Process {
     pub(super) fn set(&mut self, set: &[Setting]) -> anyhow::Result<bool> {
         let own = StageName::from_name(self.stage.name);
         let concerns = |key| {
-            changeable(key)
+            field(key)
                 .zip(own)
-                .is_some_and(|(entry, own)| entry.stages.contains(&own))
+                .is_some_and(|(field, own)| field.live().contains(&own))
         };
         let is_concerned = changed(&self.set, set).any(concerns);
         if self.set != set {
@@ -133,16 +127,21 @@ impl Process {
             instance,
             ..
         } = &self.context;
+        let of = InstanceId {
+            crawl: identity.mark.to_string(),
+            stage: self.stage.name,
+            instance: *instance,
+        };
         let stream = PartsStream {
             bus: bus.clone(),
-            crawl: identity.mark.to_string(),
+            crawl: of.crawl.clone(),
             stage: self.stage.name,
             cpu_share: pipeline.moves.cpu_share,
         };
         Some(Desk {
+            of,
             stream,
             owners: buckets.owners.clone(),
-            instance: *instance,
             rows: self.rows.clone()?,
             fence: self.ownership.as_ref()?.fence(),
         })

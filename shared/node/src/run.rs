@@ -1,11 +1,12 @@
 //! The loop of all stages: it hears what happens, steps the core, and carries out what the
-//! settlement says.
+//! node says.
 //!
 //! In: messages of streams and core NATS, streams' answers, ended work, control requests, the
-//! clock, the lease. Out: the settlement's actions, carried out in their order. The rules of
-//! delivery are the [settlement](rhumb_stage::settlement)'s; nothing here decides what is acked,
-//! committed or published. What is due now and then is in `upkeep`, how a process ends in `ending`,
-//! what it gives to a checkpoint in `captures`, how the core is stepped with what came in `intake`.
+//! clock, the lease. Out: the node's actions, carried out in their order. The rules of delivery are
+//! the [settlement](rhumb_stage::settlement)'s, how a life ends is the [node](rhumb_stage::node)'s;
+//! nothing here decides what is acked, committed or published, or how much one commit settles. What
+//! is due now and then is in `upkeep`, how a process ends in `ending`, what it gives to a
+//! checkpoint in `captures`, how the core is stepped with what came in `intake`.
 
 mod captures;
 mod ears;
@@ -13,14 +14,14 @@ mod ending;
 mod intake;
 mod upkeep;
 
-use self::ears::Ears;
-use super::any_core::{AnyCore, Refusal, Signal};
+use self::ears::{Ears, Inputs};
+use super::any_core::{AnyCore, Refusal};
 use super::context::Context;
-use super::in_hand::{InHand, guarded};
+use super::in_hand::InHand;
 use super::incoming::Incoming;
 use super::inputs::{Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::lookout::Lookout;
-use super::moves::{Ahead, Capture};
+use super::moves::{Capture, Workers};
 use super::parked::Parked;
 use super::process::{Ended, Process};
 use super::rates::Rates;
@@ -35,18 +36,14 @@ use rhumb_bus::{Publisher, StreamAnswer, is_inbox};
 use rhumb_config::identity::{Misfit, WAYS_OUT};
 use rhumb_config::{Pipeline, Storage};
 use rhumb_stage::Occupation;
-use rhumb_stage::Step;
-use rhumb_stage::settlement::{Action, InputAt, Life, Settlement, next_epoch};
+use rhumb_stage::Signal;
+use rhumb_stage::node::Node;
+use rhumb_stage::settlement::{Action, InputAt, Life, Settlement};
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::Edge;
 use rhumb_wire::topology::StageName;
 use std::time::{Duration, Instant};
 
-/// How long a drain may take before what is in hand is left to be delivered again.
-const DRAIN_GRACE: Duration = Duration::from_secs(25);
-/// The same when the instance is to have other partitions: what is in hand may be delivered again
-/// to their next owner.
-const REASSIGN_GRACE: Duration = Duration::from_secs(5);
 /// How often health is looked after, old inputs are kept alive and stored outputs are cleared.
 const UPKEEP: Duration = Duration::from_millis(500);
 /// How often an optional stage looks whether it still takes part.
@@ -55,7 +52,7 @@ const TAKES_PART_EVERY: Duration = Duration::from_secs(5);
 struct Loop {
     process: Process,
     core: Box<dyn AnyCore>,
-    settlement: Settlement<Subject>,
+    node: Node<Subject>,
     publisher: Publisher,
     spool: Reader,
     lookout: Lookout,
@@ -74,22 +71,12 @@ struct Loop {
     origin: Instant,
     /// How many times the connection had come about when the streams were looked at after it.
     connections: u64,
-    /// Of a stage with state: the revision under which the lease was taken that the epoch is of.
-    taken: u64,
     /// When an optional stage looks next whether it still takes part.
     takes_part_at: Instant,
     /// When the instances are counted that take what the process publishes into lanes.
     takers_at: Instant,
-    /// The core knows that its life ends.
-    is_told_to_drain: bool,
-    /// The process is to end, with this life.
-    is_told_to_end: bool,
-    /// Since when the instance is to have other partitions.
-    reassigned: Option<Instant>,
-    /// Since when partitions are ready to come or to go, counted from `origin`.
-    ready_since: Option<Duration>,
-    /// What is done of the instance's moves while the core works; of a stage with state.
-    ahead: Option<Ahead>,
+    /// Who does what is done of the instance's moves while the core works; of a stage with state.
+    workers: Option<Workers>,
     /// Its partitions as they were, for a checkpoint.
     capture: Option<Capture>,
 }
@@ -150,31 +137,23 @@ pub(super) async fn run(
 impl Loop {
     /// The life of the process, until it is drained.
     async fn live(&mut self, ears: &mut Ears, shutdown: &mut Shutdown) -> anyhow::Result<()> {
-        let mut draining = None::<Instant>;
         let mut next_upkeep = Instant::now();
         loop {
-            if draining.is_none() && self.reassigned.is_some() {
-                draining = self.reassigned;
+            if self.node.gives_inputs_back() {
                 self.give_back(std::mem::take(&mut ears.inputs.streams), None)
                     .await;
             }
-            self.hear(draining.is_some()).await?;
-            let grace = if self.reassigned.is_some() {
-                REASSIGN_GRACE
-            } else {
-                DRAIN_GRACE
-            };
-            if draining.is_some_and(|since| self.is_drained() || since.elapsed() > grace) {
+            self.hear().await?;
+            if self.node.is_over(self.now(), self.core.is_idle()) {
                 break;
             }
             let now = self.now();
             self.occupation.worked(now);
             self.process.telling.health().turned(self.instant(now));
-            let may_step = self.settlement.may_step(now);
-            let takes_input =
-                draining.is_none() && self.settlement.takes_input(now) && self.core.wants_input();
+            let may_step = self.node.settlement.may_step(now);
+            let takes_stream = self.takes_stream();
             let wake = self.core.wake_at().filter(|_| may_step);
-            let next = [wake, self.settlement.due_at()]
+            let next = [wake, self.node.settlement.due_at()]
                 .into_iter()
                 .flatten()
                 .map(|at| self.instant(at));
@@ -185,37 +164,34 @@ impl Loop {
                 Some(late) => late,
                 None => tokio::select! {
                     biased;
-                    () = shutdown.told(), if !self.is_told_to_end => Heard::Shutdown,
+                    () = shutdown.told(), if !self.node.is_told_to_end() => Heard::Shutdown,
                     answer = self.publisher.next() => Heard::StreamsAnswer(answer),
                     () = std::future::poll_fn(|context| self.core.poll_work(context)), if may_step => Heard::WorkEnded,
                     Some(request) = ears.control.next() => Heard::Control(request),
-                    heard = std::future::poll_fn(|context| ears.inputs.poll(context, takes_input)), if may_step && !is_late => heard,
+                    heard = std::future::poll_fn(|context| ears.inputs.poll(context, takes_stream)), if may_step && !is_late => heard,
                     () = tokio::time::sleep_until(next.into()) => Heard::Time,
                 },
             };
             self.hear_of_connection();
             self.occupation
-                .waited(self.now(), self.settlement.held_back());
+                .waited(self.now(), self.node.settlement.held_back());
             match heard {
-                Heard::Shutdown => {
-                    (draining, self.reassigned, self.is_told_to_end) =
-                        (Some(Instant::now()), None, true);
-                    self.give_back(std::mem::take(&mut ears.inputs.streams), None)
-                        .await;
-                }
+                Heard::Shutdown => self.node.end(self.now()),
                 Heard::Time => {
                     if let Some(new_inputs) = self.look_after(wake, &mut next_upkeep).await? {
                         // What came late may be of a stream that is no more.
                         ears.late = None;
-                        if draining.is_none() {
+                        if self.node.is_draining() {
+                            self.give_back(new_inputs.0, None).await;
+                        } else {
                             (ears.inputs.streams, ears.inputs.soft) = new_inputs;
                         }
                     }
                 }
-                other if other.steps() && !self.settlement.may_step(self.now()) => {
+                other if other.steps() && !self.node.settlement.may_step(self.now()) => {
                     ears.late = Some(other)
                 }
-                other => self.take_in(other).await?,
+                other => self.take_batch(other, &mut ears.inputs).await?,
             }
         }
         Ok(())
@@ -226,7 +202,6 @@ impl Loop {
         core: Box<dyn AnyCore>,
         opened: &[Opened],
     ) -> anyhow::Result<Self> {
-        let brought = std::mem::take(&mut process.brought);
         let still_since = process.still_since.take();
         let context = &process.context;
         let stage = process.stage.name;
@@ -254,8 +229,10 @@ impl Loop {
         let store = context.store.as_deref();
         let origin = Instant::now();
         let subjects = context.bus.subjects.clone();
-        let mut settlement =
-            Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
+        let uncommitted = context.uncommitted.clone();
+        let pipeline = &context.pipeline;
+        let now = Timestamp::ZERO;
+        let mut settlement = Settlement::open(life, subjects, pipeline, store, uncommitted, now)?;
         if let Some(taker) = process.lane_taker() {
             settlement.lanes_are_shared_by(context.pipeline.stages.of(taker).replicas);
         }
@@ -264,20 +241,14 @@ impl Loop {
         let occupation = Occupation::default();
         let in_hand = InHand::open(context.pipeline.instance_dir(stage, instance));
         let parked = Parked::default();
-        let taken = process.taken;
         let takes_part_at = origin + TAKES_PART_EVERY;
         let takers_at = origin;
-        let is_told_to_drain = false;
-        let is_told_to_end = false;
-        let reassigned = None;
-        let ready_since = None;
-        let ahead = process
-            .desk()
-            .map(|desk| Ahead::begin(desk, context.epoch, brought));
+        let workers = process.desk().as_ref().map(Workers::begin);
+        let node = Node::new(settlement, process.tenure.take());
         let mut this = Loop {
             process,
             core,
-            settlement,
+            node,
             publisher,
             spool,
             lookout,
@@ -290,14 +261,9 @@ impl Loop {
             saying: Saying::default(),
             origin,
             connections,
-            taken,
             takes_part_at,
             takers_at,
-            is_told_to_drain,
-            is_told_to_end,
-            reassigned,
-            ready_since,
-            ahead,
+            workers,
             capture: None,
         };
         this.adopt(opened)?;
@@ -326,21 +292,13 @@ impl Loop {
         self.origin + at.since(Timestamp::ZERO).min(Duration::from_secs(1 << 32))
     }
 
-    fn is_drained(&self) -> bool {
-        self.core.is_idle() && self.settlement.is_settled()
-    }
-
     /// Hears of the connection and the lease, and tells the core when the process hears again after
     /// a while, and once that it ends.
-    async fn hear(&mut self, draining: bool) -> anyhow::Result<()> {
+    async fn hear(&mut self) -> anyhow::Result<()> {
         self.hear_of_connection();
         self.hear_of_lease()?;
-        if self.settlement.hears_again(self.now()) {
-            self.signal(Signal::HearsAgain).await?;
-        }
-        if draining && !self.is_told_to_drain && self.settlement.may_step(self.now()) {
-            self.is_told_to_drain = true;
-            self.signal(Signal::Drain).await?;
+        while let Some(signal) = self.node.next_signal(self.now()) {
+            self.signal(signal).await?;
         }
         Ok(())
     }
@@ -359,13 +317,7 @@ impl Loop {
         };
         let until = self.timestamp(until);
         let taken = ownership.taken();
-        self.settlement.leased(until);
-        if let Some(store) = &self.process.context.store
-            && self.taken != taken
-        {
-            self.taken = taken;
-            let epoch = next_epoch(store.as_ref(), taken)?;
-            self.settlement.owned_since(epoch);
+        if let Some(epoch) = self.node.leased(until, taken)? {
             self.core.owned_since(epoch);
             let stage = self.process.stage.name;
             let instance = self.process.context.instance;
@@ -384,7 +336,7 @@ impl Loop {
     fn hear_of_connection(&mut self) {
         let bus = &self.process.context.bus;
         if bus.connections() != self.connections || !bus.is_connected() {
-            self.settlement.disconnected();
+            self.node.settlement.disconnected();
         }
     }
 
@@ -403,9 +355,10 @@ impl Loop {
                 identity,
                 ..
             } = &self.process.context;
-            let is_another = self
-                .settlement
-                .adopt(store.as_deref(), *edge, consumers, *created)?;
+            let is_another =
+                self.node
+                    .settlement
+                    .adopt(store.as_deref(), *edge, consumers, *created)?;
             if is_another && !is_in_memory(pipeline, *edge) {
                 let stream = bus.subjects.stream(edge.name());
                 let crawl = &identity.mark;
@@ -419,58 +372,32 @@ impl Loop {
 
     /// Looks whether the streams are what they were.
     async fn look(&mut self) -> anyhow::Result<()> {
-        let looks = self.lookout.look(&self.settlement.expected()).await?;
-        Ok(self.settlement.look(&looks)?)
+        let looks = self.lookout.look(&self.node.settlement.expected()).await?;
+        Ok(self.node.settlement.look(&looks)?)
     }
 
-    /// Takes in what came from outside or from the shell.
-    async fn take_in(&mut self, heard: Heard) -> anyhow::Result<()> {
-        match heard {
-            Heard::StreamsAnswer(answer) => self.streams_answer(answer).await,
-            Heard::WorkEnded => {
-                let now = self.now();
-                let step = guarded(
-                    || "at an answer of its shell".into(),
-                    || self.core.answer(now),
-                )??;
-                self.settle(step).await
-            }
-            Heard::Soft(message) => self.receive_soft(message).await,
-            Heard::Message(Some(message)) => self.receive(message).await,
-            Heard::Control(request) => {
-                self.control(request).await;
-                Ok(())
-            }
-            Heard::Message(None) | Heard::Shutdown | Heard::Time => Ok(()),
-        }
-    }
-
-    /// Settles a step of the core; the work that it asked for begins afterwards.
-    async fn settle(&mut self, step: Step) -> anyhow::Result<()> {
-        self.hear_of_lease()?;
-        self.settlement.stepped(self.now(), step)?;
-        self.carry_out().await?;
-        self.core.perform();
-        Ok(())
+    /// Returns whether the core may be given messages of streams.
+    fn takes_stream(&self) -> bool {
+        self.node.takes_input(self.now()) && self.core.wants_input()
     }
 
     /// Does what the settlement says.
     async fn carry_out(&mut self) -> anyhow::Result<()> {
         let Context { bus, store, .. } = &self.process.context;
         let client = &bus.client;
-        while let Some(action) = self.settlement.next_action() {
+        while let Some(action) = self.node.next_action() {
             // A failed send shows in the answer that does not come.
             let _ = match action {
                 Action::Commit(changes) => {
                     if let Some(store) = store {
-                        self.ahead.iter_mut().for_each(|ahead| ahead.note(&changes));
                         store.commit(&changes)?;
                     }
-                    self.settlement.committed(self.now());
+                    self.core.committed()?;
+                    self.node.settlement.committed(self.now());
                     continue;
                 }
                 Action::Publish(token) => {
-                    if let Some(message) = self.settlement.outgoing(token) {
+                    if let Some(message) = self.node.settlement.outgoing(token) {
                         self.publisher.send(token, message).await;
                     }
                     continue;
@@ -500,7 +427,7 @@ impl Loop {
         let Loop {
             process,
             core,
-            settlement,
+            node,
             occupation,
             rates,
             incoming,
@@ -519,12 +446,12 @@ impl Loop {
         Moment {
             bus,
             core: core.as_ref(),
-            settlement,
+            settlement: &node.settlement,
             occupation,
             partitions: partitions.len() as u64,
             partitions_of_all: of_all as u64,
             incoming,
-            is_draining: self.is_told_to_drain,
+            is_draining: node.is_core_told_to_drain(),
             rates,
             heeded: process.orders.heeded(),
             is_held: process.orders.is_held(),

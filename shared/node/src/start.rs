@@ -20,7 +20,7 @@ use rhumb_url::time::Timestamp;
 use rhumb_wire::topology::Edge;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Runs a stage until it is told to end, with an exit code as [`exit_codes::STAGE`] says.
 pub fn main(stage: &Stage) -> ExitCode {
@@ -141,6 +141,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
         buckets,
         identity,
         store: None,
+        uncommitted: Arc::default(),
         beside: Mutex::default(),
         epoch: 0,
         partitions: Vec::new(),

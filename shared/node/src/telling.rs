@@ -17,7 +17,7 @@ use rhumb_stage::{
     ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions,
     ProcessReason, ProcessStatus,
 };
-use rhumb_stage::{Count, CountOfTopic, Figures};
+use rhumb_stage::{Count, Figures, LabelledCount};
 use rhumb_stage::{CountQuestion, DropProgress, ProcessCount, ProcessDrop};
 use rhumb_stage::{ProcessQueue, QueueQuestion};
 use rhumb_telemetry::metrics::Histogram;
@@ -68,7 +68,7 @@ impl Telling {
         let owned = |(name, histogram): (&'static str, &Histogram)| (name, histogram.clone());
         self.front.renew(Vitals {
             counts: moment.counts(),
-            counts_by_topic: core.counts_by_topic(),
+            labelled_counts: core.labelled_counts(),
             spent: occupation.total().clone(),
             steps: occupation.steps().clone(),
             latencies: settlement.latencies().to_vec(),
@@ -121,14 +121,16 @@ impl Telling {
     }
 
     fn reason(&self, moment: Moment<'_>, url: &str) -> ProcessReason {
-        let reason = moment
-            .core
-            .why(moment.now, url)
-            .unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
+        let known = moment.core.known(moment.now, url);
+        let told = moment.core.why(moment.now, url);
+        let (reason, known) = told
+            .and_then(|reason| Ok((reason, known?)))
+            .unwrap_or_else(|error| (Some(format!("cannot tell: {error}")), None));
         ProcessReason {
             stage: self.stage.to_owned(),
             instance: self.instance,
             reason,
+            known,
         }
     }
 
@@ -311,14 +313,16 @@ impl Moment<'_> {
 
     fn topics(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
         let mut topics: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
-        for CountOfTopic {
-            topic,
+        let counts = self.core.labelled_counts().into_iter();
+        for LabelledCount {
             count,
+            label_value,
             value,
-        } in self.core.counts_by_topic()
+            ..
+        } in counts.filter(|one| one.label == "topic")
         {
             topics
-                .entry(topic)
+                .entry(label_value)
                 .or_default()
                 .insert(count.to_owned(), value);
         }

@@ -4,6 +4,7 @@
 //! - [`plan`]: from a partition to its instance, in as few moves as possible;
 //! - [`Owners`]: from a partition to its instance as it is, what is on its way, and what has to
 //!   move;
+//! - [`OwnersTable`]: the same with its revision;
 //! - [`Split`]: a partition that became two;
 //! - [`Oversight`]: what an instance does about that, as time goes by.
 //!
@@ -20,9 +21,11 @@ mod owners;
 mod planner;
 mod restored;
 mod splits;
+mod table;
 
 pub use directory::{Directory, NotSplit, Slice};
 pub use oversight::{Due, Oversight, Ready, is_to_have_others};
 pub use owners::{OwnerOf, Owners, Retired, Whereabouts};
 pub use planner::{Held, Move, plan};
 pub use splits::{LEADER, Split};
+pub use table::OwnersTable;

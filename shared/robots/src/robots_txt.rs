@@ -12,7 +12,13 @@
 //! escaped unreserved ones as decoded; `/`, `?`, `&`, `=` and `+` stay apart from their escapes,
 //! because they separate. In the query a `/` separates nothing, so there a slash and its escape are
 //! one, as in the RFC's example.
+//!
+//! What it says of the use of pages ([`Robots::usage`]) is kept beside the rules and decides nothing
+//! here.
 
+mod usage;
+
+use self::usage::{UsageLine, lines_for};
 use crate::product_token;
 use encoding_rs::Encoding;
 use rhumb_url::URL_BYTES_MAX;
@@ -30,6 +36,8 @@ pub const SITEMAPS_MAX: usize = 1_000;
 pub struct Robots {
     /// A rule a line, the most specific first, `allow` before `disallow` where they tie: `+` or
     /// `-`, then the pattern, normalised, in which `*` and a final `$` are the special characters.
+    /// Behind them the lines on usage, as `usage` writes them: they match no path as a rule does, so
+    /// that a build which knows rules alone reads them as none.
     rules: String,
     crawl_delay_ms: Option<u32>,
     sitemaps: Vec<String>,
@@ -85,7 +93,7 @@ impl Robots {
             return true;
         }
         let spellings = spellings(path);
-        for rule in self.rules.lines() {
+        for rule in self.rules() {
             let (verdict, pattern) = rule.split_at(1);
             if spellings.iter().any(|path| matches(pattern, path)) {
                 return verdict == "+";
@@ -103,7 +111,26 @@ impl Robots {
 
     /// The rules for our agent, the most specific first: `+` (allowed) or `-`, then the pattern.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
-        self.rules.lines()
+        self.rules
+            .lines()
+            .take_while(|line| !line.starts_with(usage::MARK))
+    }
+
+    /// What the file says of the use of the page at this path with its query: each line that
+    /// applies, as `content-signal: VALUE` or `content-usage: VALUE`, ended by a line feed. Empty
+    /// when it says nothing.
+    ///
+    /// A line in a group applies to the agents of the group; a Content-Signal before the first group
+    /// to all. Of the Content-Usage lines those with the most specific path that matches apply
+    /// (draft-ietf-aipref-attach, Content-Usage Rule Semantics).
+    pub fn usage(&self, path_and_query: &str) -> String {
+        // They stand behind all rules, which need not be searched where there are none.
+        let last = self.rules.lines().next_back();
+        if !last.is_some_and(|line| line.starts_with(usage::MARK)) {
+            return String::new();
+        }
+        let at = self.rules.find(usage::MARK).unwrap_or_default();
+        lines_for(&self.rules[at..], path_and_query)
     }
 
     /// Bytes that it takes in memory.
@@ -164,6 +191,8 @@ enum Record {
     Disallow,
     CrawlDelay,
     Sitemap,
+    ContentSignal,
+    ContentUsage,
 }
 
 /// Keys in lower case. Besides the RFC's, misspellings that are frequent enough for the large
@@ -188,6 +217,8 @@ const KEYS: &[(Record, &[&str])] = &[
     ),
     (Record::CrawlDelay, &["crawl-delay", "crawldelay"]),
     (Record::Sitemap, &["sitemap", "site-map"]),
+    (Record::ContentSignal, &["content-signal"]),
+    (Record::ContentUsage, &["content-usage"]),
 ];
 
 /// Record and value of a line; `None` for blank lines, comments and what we do not know. Where the
@@ -222,8 +253,11 @@ struct Group {
     exists: bool,
     /// Returns whether the group being read belongs to it.
     is_open: bool,
+    /// Content-Usage lines are for it.
+    takes_usage: bool,
     rules: Vec<Rule>,
     crawl_delay_ms: Option<u32>,
+    usage: Vec<UsageLine>,
 }
 
 struct Rule {
@@ -240,8 +274,13 @@ struct Reader<'a> {
     /// Returns whether the last allow, disallow or user-agent line was a user-agent line: the next
     /// one then joins the same group. Other records do not end a group (2.2.4).
     in_header: bool,
+    /// The same, where Content-Usage is a rule.
+    in_header_of_usage: bool,
     sitemaps: Vec<String>,
     sitemaps_left_out: u32,
+    /// Lines on usage that stand before the first group.
+    usage_of_all: Vec<UsageLine>,
+    has_groups: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -253,8 +292,11 @@ impl<'a> Reader<'a> {
             ours,
             everyones,
             in_header: false,
+            in_header_of_usage: false,
             sitemaps: Vec::new(),
             sitemaps_left_out: 0,
+            usage_of_all: Vec::new(),
+            has_groups: false,
         }
     }
 
@@ -265,6 +307,8 @@ impl<'a> Reader<'a> {
             Record::Disallow => self.rule(false, value),
             Record::CrawlDelay => self.crawl_delay(value),
             Record::Sitemap => self.sitemap(value),
+            Record::ContentSignal => self.content_signal(value),
+            Record::ContentUsage => self.content_usage(value),
         }
     }
 
@@ -273,7 +317,13 @@ impl<'a> Reader<'a> {
             self.ours.is_open = false;
             self.everyones.is_open = false;
         }
+        if !self.in_header_of_usage {
+            self.ours.takes_usage = false;
+            self.everyones.takes_usage = false;
+        }
         self.in_header = true;
+        self.in_header_of_usage = true;
+        self.has_groups = true;
         let named = if matches!(agent, [b'*'] | [b'*', b' ' | b'\t', ..]) {
             &mut self.everyones
         } else if !self.token.is_empty()
@@ -285,10 +335,12 @@ impl<'a> Reader<'a> {
         };
         named.exists = true;
         named.is_open = true;
+        named.takes_usage = true;
     }
 
     fn rule(&mut self, allow: bool, pattern: &[u8]) {
         self.in_header = false;
+        self.in_header_of_usage = false;
         // an empty pattern matches nothing; one that starts otherwise is not in the grammar (2.2)
         // and cannot match
         if !matches!(pattern.first(), Some(b'/' | b'*')) {
@@ -314,6 +366,35 @@ impl<'a> Reader<'a> {
         for group in [&mut self.ours, &mut self.everyones] {
             if group.is_open {
                 group.crawl_delay_ms = group.crawl_delay_ms.max(Some(ms));
+            }
+        }
+    }
+
+    /// Joins no group to another, as all that the RFC does not know (2.2.4).
+    fn content_signal(&mut self, value: &[u8]) {
+        let Some(line) = UsageLine::content_signal(value) else {
+            return;
+        };
+        if !self.has_groups {
+            usage::keep(&mut self.usage_of_all, &line);
+        }
+        for group in [&mut self.ours, &mut self.everyones] {
+            if group.is_open {
+                usage::keep(&mut group.usage, &line);
+            }
+        }
+    }
+
+    /// A rule of its group (draft-ietf-aipref-attach): the next line of an agent begins another
+    /// one. For the rules of the RFC it does not, whose readers need not know it.
+    fn content_usage(&mut self, value: &[u8]) {
+        self.in_header_of_usage = false;
+        let Some(line) = UsageLine::content_usage(value) else {
+            return;
+        };
+        for group in [&mut self.ours, &mut self.everyones] {
+            if group.takes_usage {
+                usage::keep(&mut group.usage, &line);
             }
         }
     }
@@ -352,6 +433,9 @@ impl<'a> Reader<'a> {
             rules.push(if rule.allow { '+' } else { '-' });
             rules.push_str(&rule.pattern);
             rules.push('\n');
+        }
+        for line in self.usage_of_all.iter().chain(&group.usage) {
+            line.write(&mut rules);
         }
         Robots {
             rules,

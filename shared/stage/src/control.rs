@@ -2,6 +2,7 @@
 //! `rhumb status` and `rhumb why`.
 
 use super::dropping::CountQuestion;
+use super::known::KnownTold;
 use super::occupation::Shares;
 use super::queue::{QueueQuestion, Trap};
 use super::report::ReportQuestion;
@@ -61,7 +62,7 @@ pub struct ProcessStatus {
 }
 
 /// A process's answer to the question about a URL.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ProcessReason {
     /// The stage.
     pub stage: String,
@@ -69,6 +70,9 @@ pub struct ProcessReason {
     pub instance: u16,
     /// What it knows, in a line; none when that is nothing.
     pub reason: Option<String>,
+    /// Its page, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<KnownTold>,
 }
 
 /// Which orders a process heeds.

@@ -4,12 +4,13 @@
 //! In: [`Event`]s. Out: an [`Output`] of messages, effects for the shell and changes of state,
 //! which the stage loop (or the simulation) carries out: for a stage without state inputs are acked
 //! once every output made from them is stored; for a stage with state input, changes and outputs
-//! are committed together first.
+//! are committed together first, perhaps with those of the steps around it. A step finds its store
+//! as the step before it left it.
 
 use crate::beside::Beside;
 use crate::report::Reported;
 use crate::store::{Changes, StoreError, Table};
-use crate::{Counted, DropProgress};
+use crate::{Counted, DropProgress, KnownTold};
 use crate::{QueueQuestion, ServerQueue, Trap};
 use bytes::Bytes;
 use rhumb_config::Pipeline;
@@ -50,6 +51,30 @@ pub enum Event<I, A> {
     HearsAgain,
     /// The process is to end: take on nothing new, pass on what is held.
     Drain,
+}
+
+/// What a core is told beside messages and answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A published message that asked for it is in its stream.
+    Stored(u64),
+    /// [`Core::wake_at`] has come.
+    Wake,
+    /// The process hears again after a while in which nothing reached it.
+    HearsAgain,
+    /// The process is to end.
+    Drain,
+}
+
+impl<I, A> From<Signal> for Event<I, A> {
+    fn from(signal: Signal) -> Self {
+        match signal {
+            Signal::Stored(tag) => Event::Stored(tag),
+            Signal::Wake => Event::Wake,
+            Signal::HearsAgain => Event::HearsAgain,
+            Signal::Drain => Event::Drain,
+        }
+    }
 }
 
 /// A message to be stored in the stream of its edge.
@@ -233,13 +258,15 @@ impl<E> Output<E> {
 /// level.
 pub type Count = (&'static str, u64);
 
-/// A number of a topic.
+/// One of the numbers of a row that has a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CountOfTopic {
-    /// The topic.
-    pub topic: String,
-    /// A row of the table of the stage, by topic.
+pub struct LabelledCount {
+    /// A row of the table of the stage.
     pub count: &'static str,
+    /// The label of that row.
+    pub label: &'static str,
+    /// The value of the label.
+    pub label_value: String,
     /// The number.
     pub value: u64,
 }
@@ -278,6 +305,14 @@ pub trait Core {
         event: Event<Self::Input, Self::Answer>,
         out: &mut Output<Self::Effect>,
     ) -> Result<(), StoreError>;
+
+    /// All that its steps have changed is committed. Several steps may be in one commit.
+    ///
+    /// # Errors
+    /// What is not used any more since then cannot be removed.
+    fn committed(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// When to wake it although nothing came, if ever.
     fn wake_at(&self) -> Option<Timestamp>;
@@ -351,6 +386,14 @@ pub trait Core {
         Ok(None)
     }
 
+    /// What it knows of the page of a canonical URL, if it plans visits of it. Changes nothing.
+    ///
+    /// # Errors
+    /// Its store cannot be read.
+    fn known(&self, _now: Timestamp, _url: &str) -> Result<Option<KnownTold>, StoreError> {
+        Ok(None)
+    }
+
     /// The servers that it has of those that an operator asks for, with what waits at them; none of
     /// a stage where nothing waits. Changes nothing.
     ///
@@ -410,8 +453,8 @@ pub trait Core {
     /// Its numbers. Each has a row in the table of its stage (`Stage::metrics`).
     fn counts(&self) -> Vec<Count>;
 
-    /// Its numbers of each topic; rows of the same table.
-    fn counts_by_topic(&self) -> Vec<CountOfTopic> {
+    /// Its numbers by a label, such as the topic; rows of the same table.
+    fn labelled_counts(&self) -> Vec<LabelledCount> {
         Vec::new()
     }
 

@@ -3,7 +3,14 @@
 //! `DiskStore` keeps it in one embedded database per instance, [`MemoryStore`] in a map for the
 //! simulation. Keys start with the hash of the host that they belong to, or of the body, so that a
 //! partition and each half of it is one sorted range of a table. What belongs to none has keys of
-//! its own kind.
+//! its own kind. A core reads it through an [`Overlay`]: its steps see what those before them
+//! changed, committed or not.
+
+mod changed_rows;
+mod overlay;
+
+pub use changed_rows::ChangedRows;
+pub use overlay::{Overlay, Uncommitted};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -35,7 +42,7 @@ pub enum StoreError {
 }
 
 /// Writes that are committed together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Table, key, and the new value or none for a removal; later entries win.
     pub entries: Vec<(Table, Vec<u8>, Option<Vec<u8>>)>,

@@ -1,4 +1,4 @@
-//! What Linux tells of a process in `/proc`: CPU time and memory.
+//! What Linux tells of a process in `/proc`: its start, CPU time and memory.
 //!
 //! Two files of a fixed form are read here; the crate for all of `/proc` takes 17 s of a first
 //! build.
@@ -71,19 +71,33 @@ pub fn memory(pid: u32) -> Option<Memory> {
     })
 }
 
+/// When a process began, in seconds since 1970; none when it is gone.
+pub fn start_time_s(pid: u32) -> Option<f64> {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // starttime, in ticks since the machine began.
+    let ticks = ticks_from(&stat, 22)?.next()??;
+    let machine = read_to_string("/proc/stat").ok()?;
+    let began = machine
+        .lines()
+        .find_map(|line| line.strip_prefix("btime "))?;
+    Some(began.trim().parse::<u64>().ok()? as f64 + ticks as f64 / clock_ticks_per_second() as f64)
+}
+
 fn cpu_time_in(folder: &Path) -> Option<CpuTime> {
     read_stat(&read_to_string(folder.join("stat")).ok()?)
 }
 
-/// Reads `stat` as proc_pid_stat(5) describes it. The second field, the name in parentheses, may
-/// hold any character.
+/// The fields of `stat` from one on, which are counts, numbered as proc_pid_stat(5) numbers them.
+/// The second field, the name in parentheses, may hold any character.
+fn ticks_from(stat: &str, field: usize) -> Option<impl Iterator<Item = Option<u64>> + '_> {
+    // The first field behind the name is 3.
+    let fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    Some(fields.skip(field - 3).map(|field| field.parse().ok()))
+}
+
 fn read_stat(stat: &str) -> Option<CpuTime> {
-    let fields = stat.rsplit_once(')')?.1;
-    // utime, stime, cutime and cstime: fields 14 to 17, the first behind the name is 3.
-    let mut ticks = fields
-        .split_ascii_whitespace()
-        .skip(14 - 3)
-        .map(|field| field.parse::<u64>().ok());
+    // utime, stime, cutime and cstime.
+    let mut ticks = ticks_from(stat, 14)?;
     let mut seconds =
         || Some((ticks.next()?? + ticks.next()??) as f64 / clock_ticks_per_second() as f64);
     Some(CpuTime {
@@ -95,6 +109,7 @@ fn read_stat(stat: &str) -> Option<CpuTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::parent_id;
 
     #[test]
     fn the_times_stand_behind_a_name_of_any_form() {
@@ -110,6 +125,22 @@ mod tests {
             (3.0, 7.0 / per_second as f64)
         );
         assert!(read_stat("7 (cut) S 1 7").is_none() && read_stat("").is_none());
+    }
+
+    #[test]
+    fn a_process_begins_after_its_parent_and_before_its_children() {
+        let child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn();
+        let mut child = child.unwrap();
+        let pids = [parent_id(), std::process::id(), child.id()];
+        let began = pids.map(|pid| start_time_s(pid).unwrap());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(began.is_sorted(), "{began:?}");
+        // In this century.
+        assert!(began[1] > 946_684_800.0, "{began:?}");
+        assert_eq!(start_time_s(u32::MAX), None);
     }
 
     #[test]

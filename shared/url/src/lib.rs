@@ -21,6 +21,7 @@ mod canonical;
 mod host;
 pub mod index;
 pub mod interfaces;
+pub mod noise;
 mod partition;
 pub mod redirect;
 mod reference;

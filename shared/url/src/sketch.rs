@@ -14,7 +14,7 @@
 pub const ONE_PAGE_OF: u64 = 32;
 /// Sketches that differ by at most so many bits are near: of texts of which about 19 of 20 runs of
 /// words are the same (the angle between them is 6/64 of a half turn, and its cosine 0.96).
-const NEAR_BITS: u32 = 6;
+const NEAR_BITS: u8 = 6;
 /// Bits of a count of votes: texts with more runs of words are sketched by their beginning.
 const PLANES: usize = 20;
 /// A text with fewer runs of words has no sketch.
@@ -29,7 +29,19 @@ pub fn is_wanted_of(url: u64) -> bool {
 
 /// Returns whether two texts are nearly the same.
 pub fn is_near(one: u64, other: u64) -> bool {
-    (one ^ other).count_ones() <= NEAR_BITS
+    distance(one, other) <= NEAR_BITS
+}
+
+/// By how many bits of 64 two sketches differ.
+pub fn distance(one: u64, other: u64) -> u8 {
+    (one ^ other).count_ones() as u8
+}
+
+/// About how much of two texts is the same, in percent: the cosine of the angle between them
+/// (Charikar 2002, section 3).
+pub fn likeness(one: u64, other: u64) -> u8 {
+    let angle = f64::from(distance(one, other)) / 64.0 * std::f64::consts::PI;
+    (100.0 * angle.cos().max(0.0)).round() as u8
 }
 
 /// A sketch in the making.
@@ -141,8 +153,8 @@ mod tests {
         sketch.finish().unwrap_or_default()
     }
 
-    fn distance(one: &str, other: &str) -> u32 {
-        (sketch(one) ^ sketch(other)).count_ones()
+    fn distance(one: &str, other: &str) -> u8 {
+        super::distance(sketch(one), sketch(other))
     }
 
     /// A text of words drawn from a small vocabulary.

@@ -10,6 +10,7 @@
 //! 3. keeps the old file, runs this test twice, and commits the file that it wrote. The file of the
 //!    version before that one goes, with its type.
 
+use rhumb_usage::{Purpose, Signals, Verdict};
 use rhumb_wire::message::*;
 use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
 use rkyv::bytecheck::CheckBytes;
@@ -125,6 +126,10 @@ fn addresses() -> Vec<IpAddr> {
     ]
 }
 
+fn signals() -> Signals {
+    Signals::of_robots_txt("content-signal: search=yes, ai-train=no\n")
+}
+
 #[test]
 fn messages_of_earlier_builds_are_read_as_what_they_were() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fuzz/seeds/messages");
@@ -138,11 +143,26 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
     check_reports(&mut kept);
     check_pages_and_outcomes(&mut kept);
     check_errands_and_content(&mut kept);
+    check_signals(&mut kept);
     assert!(
         kept.written.is_empty(),
         "were missing and are written now: {:?}",
         kept.written
     );
+    for row in &MESSAGES {
+        for version in [Some(row.version), row.before].into_iter().flatten() {
+            let is_of = |name: &String| {
+                let of_edge = name.strip_prefix(row.edge.name());
+                let rest = of_edge.and_then(|rest| rest.strip_suffix(&format!("-{version}")));
+                rest.is_some_and(|rest| rest.starts_with('-'))
+            };
+            assert!(
+                kept.read.iter().any(is_of),
+                "no payload of {}, version {version}, is kept: this test makes none of it",
+                row.name
+            );
+        }
+    }
     let files = std::fs::read_dir(&kept.folder)
         .unwrap()
         .map(|file| file.unwrap().file_name().into_string().unwrap());
@@ -168,7 +188,7 @@ fn check_lists_of_urls(kept: &mut Kept) {
                 },
                 Anchor::default(),
             ],
-            sketch: Some(9),
+            visit: 3,
         },
     );
     let reasons = vec![FilterReason::Scope, FilterReason::Parameters];
@@ -191,10 +211,6 @@ fn check_lists_of_urls(kept: &mut Kept) {
         &Boosts {
             partition: 17,
             boosts: vec![boost],
-            sketches: vec![Sketched {
-                shape: 1 << 50,
-                sketch: 3,
-            }],
         },
     );
     kept.check(
@@ -251,6 +267,14 @@ fn check_lists_of_urls(kept: &mut Kept) {
     );
 }
 
+fn known_text() -> KnownText {
+    KnownText {
+        body: 1 << 62,
+        sketch: Some(1 << 61),
+        noise: 48,
+    }
+}
+
 fn check_jobs(kept: &mut Kept) {
     kept.check(
         "ask",
@@ -288,6 +312,11 @@ fn check_jobs(kept: &mut Kept) {
                 origin: origin(),
                 attempts: 0,
                 validators: validators(),
+                usage: signals(),
+                visit: 2,
+                body: 1 << 63,
+                text: Some(Box::new(known_text())),
+                visited_ms: 1 << 40,
             }],
         }),
     );
@@ -301,7 +330,7 @@ fn check_jobs(kept: &mut Kept) {
 }
 
 fn check_reports(kept: &mut Kept) {
-    let response = RequestEnd::Response {
+    let response = RequestEnd::Response(ResponseSummary {
         status: 200,
         bytes: 9,
         truncated: true,
@@ -311,7 +340,12 @@ fn check_reports(kept: &mut Kept) {
         media_type: "text/html".into(),
         validators: validators(),
         lacks: Some(Lack::Length),
-    };
+        wall: "cloudflare".into(),
+        price: "USD 0.01".into(),
+        says_usage: true,
+        body: 1 << 63,
+        fresh_s: 60,
+    });
     kept.check(
         "report",
         &Report {
@@ -357,6 +391,12 @@ fn check_pages_and_outcomes(kept: &mut Kept) {
             truncated: Some(Truncation::Time),
             body: b"<base href=/b/><a href=../y?z>".to_vec(),
             is_robots: true,
+            wall: "cloudflare".into(),
+            usage: signals(),
+            visit: 2,
+            is_unchanged: true,
+            text: Some(known_text()),
+            visited_ms: 1 << 40,
         },
     );
     let entry = OutcomeEntry {
@@ -372,6 +412,14 @@ fn check_pages_and_outcomes(kept: &mut Kept) {
         elapsed_us: 2,
         attempts: 3,
         reason: "timeout".into(),
+        wall: "cloudflare".into(),
+        price: "USD 0.01".into(),
+        usage: signals(),
+        says_usage: true,
+        visit: 2,
+        change: Change::Back,
+        before: PageState::Gone,
+        is_final: true,
     };
     kept.check(
         "entries",
@@ -429,11 +477,48 @@ fn check_errands_and_content(kept: &mut Kept) {
         language: "en".into(),
         links: 2,
         cut: Some(Cut::SitemapLinks),
+        usage: signals(),
+        verdict: Verdict::Withheld(vec![Purpose::AiTrain]),
+        text_changed: Some(true),
+        similarity: Some(93),
     };
     kept.check(
         "entries",
         &Documents {
             entries: vec![document],
+        },
+    );
+}
+
+fn check_signals(kept: &mut Kept) {
+    kept.check(
+        "pages",
+        &PageSignals {
+            partition: 17,
+            pages: vec![PageSignal {
+                url: 7,
+                host: 1 << 60,
+                shape: 1 << 50,
+                sketch: Some(3),
+                usage: signals().stances,
+                text: Some(SeenText {
+                    visit: 2,
+                    is_https: true,
+                    port: 443,
+                    is_changed: Some(false),
+                    known: known_text(),
+                }),
+            }],
+            dated: vec![DatedPage {
+                url: 8,
+                host: 1 << 61,
+                is_https: true,
+                port: 8443,
+                at_ms: 1_700_000_000_000,
+                kind: SignalKind::Feed,
+                by: 9,
+                waited_ms: 3_600_000,
+            }],
         },
     );
 }

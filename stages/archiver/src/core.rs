@@ -6,22 +6,23 @@
 //! itself, so that its line has the title.
 
 use crate::crawl_log;
-use crate::digests::Digests;
 use crate::folder::batch::Batch;
 use crate::folder::found::{Found, page_key};
 use crate::folder::log::last_line_of;
+use crate::originals::Originals;
 use crate::page;
 use crate::recent::Recent;
 use crate::record::Writer;
-use crate::settings::{DOCUMENT_WAIT, Settings};
+use crate::settings::{DOCUMENT_WAIT, Settings, pages_remembered};
 use crate::time::date;
+use crate::usage::Reader;
 use foldhash::{HashMap, HashMapExt as _};
-use rhumb_config::is_name;
+use rhumb_config::{Pipeline, is_name};
 use rhumb_stage::store::StoreError;
 use rhumb_stage::{Core, Count, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
-    Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode,
+    Change, Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -111,7 +112,7 @@ type PageKey = (u64, u64);
 pub struct Archiver {
     settings: Settings,
     writer: Writer,
-    digests: Digests,
+    originals: Originals,
     pages_written: Recent<u64>,
     outcomes_written: Recent<u64>,
     gathered: Gathered,
@@ -143,6 +144,7 @@ pub struct Archiver {
 struct Tally {
     pages: u64,
     revisits: u64,
+    withheld: u64,
     body_bytes: u64,
     repeated: u64,
     outcomes: u64,
@@ -154,14 +156,17 @@ struct Tally {
 impl Archiver {
     /// An archiver that goes on from what was found.
     pub fn new(settings: Settings, found: Found) -> Self {
-        let mut digests = Digests::new(settings.digests);
-        for (digest, original) in found.bodies {
-            digests.insert(digest, original);
+        let mut originals = Originals::new(settings.digests, settings.pages);
+        for (body, original) in found.bodies {
+            originals.insert_body(body, original);
+        }
+        for record in found.page_records {
+            originals.insert_page(record);
         }
         Archiver {
             writer: Writer::new(settings.format, settings.compression),
             settings,
-            digests,
+            originals,
             pages_written: found.pages.into_iter().collect(),
             outcomes_written: found.outcomes.into_iter().collect(),
             gathered: Gathered::default(),
@@ -216,6 +221,7 @@ impl Archiver {
             self.tally.repeated += 1;
             return;
         }
+        let usage = self.settings.usage.read(page);
         let series = self.series_of(&page.origin.topic).to_owned();
         let records = self.gathered.batch.records.entry(series).or_default();
         if records.members.is_empty() && !self.settings.by_topic {
@@ -224,7 +230,8 @@ impl Archiver {
         }
         let written = page::write(
             page,
-            &mut self.digests,
+            &usage,
+            &mut self.originals,
             &mut self.writer,
             &mut records.members,
         );
@@ -232,6 +239,7 @@ impl Archiver {
         tracing::debug!(trace = %page.trace(), url = page.url, is_revisit = written.is_revisit, "a page is in the next batch");
         self.tally.pages += 1;
         self.tally.revisits += u64::from(written.is_revisit);
+        self.tally.withheld += u64::from(usage.verdict.withholds());
         self.tally.body_bytes += page.body.len() as u64;
     }
 
@@ -299,16 +307,18 @@ impl Archiver {
     fn log(&mut self, now: Timestamp, entry: &OutcomeEntry, document: Option<&Document>) {
         if !self
             .outcomes_written
-            .insert(crawl_log::key(&entry.url, entry.serial))
+            .insert(crawl_log::key(&entry.url, entry.serial, entry.visit))
         {
             self.tally.repeated += 1;
             return;
         }
         let now_ms = self.settings.origin_ms + now.as_micros() / 1000;
-        self.gathered
-            .batch
-            .lines
-            .push_str(&crawl_log::line(entry, document, now_ms));
+        self.gathered.batch.lines.push_str(&crawl_log::line(
+            entry,
+            document,
+            &self.settings.usage.usages,
+            now_ms,
+        ));
         let OutcomeEntry { url, outcome, .. } = entry;
         tracing::debug!(trace = %entry.trace(), url, outcome = outcome.name(), "an outcome is in the next batch");
         self.tally.outcomes += 1;
@@ -429,9 +439,14 @@ impl Archiver {
     }
 }
 
-/// Returns whether a document may be known of it: the parser tells of what it reads. A sitemap or a
-/// feed may be packed. A redirect without a target has failed, and its body is read.
+/// Returns whether a document may be known of it: the parser tells of what it reads, and of whose
+/// use something is said. A sitemap or a feed may be packed. A redirect without a target has
+/// failed, and its body is read.
 fn may_be_document(entry: &OutcomeEntry) -> bool {
+    // Nothing is read in it again.
+    if entry.outcome == Outcome::Fetched && entry.change == Change::Unchanged {
+        return false;
+    }
     let media_type = entry.media_type.as_str();
     let is_text = matches!(media_type, "" | "application/xhtml+xml" | "application/xml")
         || media_type.starts_with("text/")
@@ -442,7 +457,7 @@ fn may_be_document(entry: &OutcomeEntry) -> bool {
         Outcome::Failed => matches!(entry.status, 300..=399),
         _ => false,
     };
-    is_read && (is_text || is_packed || entry.origin.sitemap_of().is_some())
+    entry.says_usage || is_read && (is_text || is_packed || entry.origin.sitemap_of().is_some())
 }
 
 impl Core for Archiver {
@@ -516,6 +531,13 @@ impl Core for Archiver {
         })
     }
 
+    /// What pages are for, and whether they are visited again.
+    fn configure(&mut self, pipeline: &Pipeline) -> bool {
+        self.originals.allow_pages(pages_remembered(pipeline));
+        self.settings.usage = Reader::from(pipeline);
+        true
+    }
+
     fn hindrance(&self, _now: Timestamp) -> Option<String> {
         let reason = "the archive cannot be written, which is tried again every second: free \
                       space, or repair the disk";
@@ -526,6 +548,7 @@ impl Core for Archiver {
         vec![
             ("pages_total", self.tally.pages),
             ("revisits_total", self.tally.revisits),
+            ("withheld_total", self.tally.withheld),
             ("body_bytes_total", self.tally.body_bytes),
             ("outcomes_total", self.tally.outcomes),
             ("documents_total", self.tally.documents),

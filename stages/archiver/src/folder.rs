@@ -53,6 +53,8 @@ pub struct FolderSettings {
     pub format: WarcFormat,
     /// Bodies to be remembered, over all finished files that are there.
     pub digests: usize,
+    /// Pages whose own records are to be remembered; 0: none is looked for.
+    pub pages: usize,
     /// Where in the log this crawl's own lines begin, in bytes. The lines before are of an earlier
     /// crawl in the same folder, whose outcomes have the same numbers. None for a crawl that
     /// begins: its lines begin at the end.
@@ -104,7 +106,7 @@ impl Folder {
             _lock: lock,
         };
         let left = folder.finish_what_was_left()?;
-        found.read_indexes(&dir, &folder.settings.crawl, &left, folder.settings.digests)?;
+        found.read_indexes(&folder.settings, &left)?;
         sync_dir(&dir).with_context(|| format!("cannot sync {}", dir.display()))?;
         Ok((folder, found))
     }

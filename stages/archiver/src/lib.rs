@@ -22,9 +22,11 @@ pub mod settings;
 
 mod compressor;
 mod crawl_log;
-mod digests;
 mod index;
+mod originals;
 mod page;
 mod recent;
 mod record;
+mod remembered;
 mod time;
+mod usage;

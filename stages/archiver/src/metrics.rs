@@ -11,6 +11,11 @@ pub const METRICS: &[Row] = &[
         "Pages among them whose body is there already, or that have not changed (304).",
     ),
     Row::counter(
+        "withheld_total",
+        "pages",
+        "Pages whose bodies are not kept: their owners refuse a purpose of the crawl.",
+    ),
+    Row::counter(
         "body_bytes_total",
         "bytes",
         "Bytes of bodies of pages, as they were sent.",

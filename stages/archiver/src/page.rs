@@ -2,18 +2,21 @@
 //!
 //! In: a page. Out: members and the line for the index. The body is written as the server sent it:
 //! without its transfer coding, with its content coding. A body that is in the archive, or that the
-//! server says has not changed, is referred to instead (revisit).
+//! server says has not changed, is referred to instead (revisit): by the page's own record that has
+//! it, where that is known.
 //!
 //! Source: WARC 1.1, sections 6.2 to 6.7.
 
-use crate::digests::{Digests, Original};
 use crate::index::{Line, REVISIT};
+use crate::originals::{Original, Originals, PageRecord};
 use crate::record::{Digest, Record, Writer, record_id};
 use crate::time::date;
+use crate::usage::Usage;
 use http::StatusCode;
 use rhumb_url::{path_of, server_of};
+use rhumb_usage::Verdict;
 use rhumb_warc::media_type;
-use rhumb_wire::message::{HttpVersion, Page};
+use rhumb_wire::message::{HttpVersion, Page, Truncation};
 use std::ops::Range;
 
 const RESPONSE: &str = "application/http;msgtype=response";
@@ -37,7 +40,8 @@ pub(crate) struct Written {
 /// Appends a page's records.
 pub(crate) fn write(
     page: &Page,
-    digests: &mut Digests,
+    usage: &Usage,
+    originals: &mut Originals,
     writer: &mut Writer,
     out: &mut Vec<u8>,
 ) -> Written {
@@ -54,20 +58,10 @@ pub(crate) fn write(
         fields.push(("WARC-Protocol", "h2"));
     }
     write_request(page, &date, &response_id, fields.clone(), writer, out);
-    write_metadata(page, &date, &response_id, writer, out);
-    let payload = Payload::of(page, digests);
+    write_metadata(page, usage, &date, &response_id, writer, out);
+    let payload = Payload::of(page, usage, originals);
     let response = write_response(page, &date, &response_id, fields, &payload, writer, out);
-    if let Payload::New(digest) = payload
-        && is_kept_whole(page)
-    {
-        digests.insert(
-            digest,
-            Original {
-                url: page.url.clone(),
-                date,
-            },
-        );
-    }
+    remember(page, date, &payload, originals);
     let is_revisit = payload.is_revisit();
     let media_type = media_type(page);
     let mime = if is_revisit { REVISIT } else { &media_type };
@@ -85,13 +79,43 @@ pub(crate) fn write(
     }
 }
 
+/// Later responses may refer to the record.
+fn remember(page: &Page, date: String, payload: &Payload, originals: &mut Originals) {
+    let body = payload.digest().filter(|_| is_kept_whole(page));
+    // A wall is not the page, and another status none that a server says has not changed.
+    if matches!(page.status, 200..=299) && page.wall.is_empty() {
+        originals.insert_page(PageRecord {
+            page: rhumb_url::fingerprint(&page.url),
+            fetched_at_ms: page.fetched_at_ms,
+            body,
+            is_revisit: payload.is_revisit(),
+            version: validator_of(&page.headers, ["etag", "last-modified"]),
+        });
+    }
+    if let Payload::New(_) = payload
+        && let Some(body) = body
+    {
+        let url = page.url.clone();
+        originals.insert_body(body, Original { url, date });
+    }
+}
+
+/// Fingerprint of a validator: of the first of these headers that is there.
+fn validator_of(headers: &[(String, Vec<u8>)], names: [&str; 2]) -> Option<u64> {
+    let value = |name: &str| headers.iter().find(|(other, _)| other == name);
+    let (_, value) = names.into_iter().find_map(value)?;
+    Some(rhumb_url::body_fingerprint(value))
+}
+
 /// Named fields of a record.
 type Fields<'a> = Vec<(&'static str, &'a str)>;
 
 /// What the archive has of a response's payload.
 enum Payload {
-    /// The server says that it is the one it sent before.
-    NotModified,
+    /// The server says that it is the one it sent before; which that is, where it is known.
+    NotModified(Option<(Digest, Original)>),
+    /// The page's owner refuses a purpose of the crawl: it is not kept.
+    Withheld,
     /// The same body is in the archive.
     Known(Digest, Original),
     /// It is not in the archive, as far as is remembered.
@@ -99,13 +123,18 @@ enum Payload {
 }
 
 impl Payload {
-    fn of(page: &Page, digests: &mut Digests) -> Payload {
+    fn of(page: &Page, usage: &Usage, originals: &mut Originals) -> Payload {
         if page.status == StatusCode::NOT_MODIFIED.as_u16() {
-            return Payload::NotModified;
+            let asked = ["if-none-match", "if-modified-since"];
+            let asked = validator_of(&page.request_headers, asked);
+            return Payload::NotModified(originals.of_version(&page.url, asked));
+        }
+        if usage.verdict.withholds() {
+            return Payload::Withheld;
         }
         let digest = Digest::of(&[&page.body]);
         let original = if is_kept_whole(page) {
-            digests.get(digest)
+            originals.of_body(digest, &page.url)
         } else {
             None
         };
@@ -116,13 +145,25 @@ impl Payload {
 
     fn digest(&self) -> Option<Digest> {
         match self {
-            Payload::NotModified => None,
-            Payload::Known(digest, _) | Payload::New(digest) => Some(*digest),
+            Payload::NotModified(None) | Payload::Withheld => None,
+            Payload::NotModified(Some((digest, _)))
+            | Payload::Known(digest, _)
+            | Payload::New(digest) => Some(*digest),
+        }
+    }
+
+    /// The record that has it.
+    fn original(&self) -> Option<&Original> {
+        match self {
+            Payload::NotModified(Some((_, original))) | Payload::Known(_, original) => {
+                Some(original)
+            }
+            Payload::NotModified(None) | Payload::Withheld | Payload::New(_) => None,
         }
     }
 
     fn is_revisit(&self) -> bool {
-        !matches!(self, Payload::New(_))
+        matches!(self, Payload::NotModified(_) | Payload::Known(..))
     }
 }
 
@@ -155,12 +196,13 @@ fn write_request<'a>(
 
 fn write_metadata(
     page: &Page,
+    usage: &Usage,
     date: &str,
     response_id: &str,
     writer: &mut Writer,
     out: &mut Vec<u8>,
 ) {
-    let about = about(page);
+    let about = about(page, usage);
     let record = Record {
         kind: "metadata",
         id: &record_id("metadata", &page.url, date),
@@ -188,24 +230,35 @@ fn write_response(
     out: &mut Vec<u8>,
 ) -> Range<usize> {
     let mut fields: Fields<'_> = fields;
+    let original = payload.original();
+    let original_id = original.map(|of| record_id("response", &of.url, &of.date));
+    if let (Some(Original { url, date }), Some(id)) = (original, &original_id) {
+        fields.push(("WARC-Refers-To", id));
+        fields.push(("WARC-Refers-To-Target-URI", url));
+        fields.push(("WARC-Refers-To-Date", date));
+    }
     match payload {
-        Payload::NotModified => {
+        Payload::NotModified(own) => {
             fields.push(("WARC-Profile", NOT_MODIFIED));
-            fields.push(("WARC-Refers-To-Target-URI", &page.url));
+            if own.is_none() {
+                fields.push(("WARC-Refers-To-Target-URI", &page.url));
+            }
         }
-        Payload::Known(_, Original { url, date }) => {
+        Payload::Known(..) => {
             fields.push(("WARC-Profile", SAME_BODY));
-            fields.push(("WARC-Refers-To-Target-URI", url));
-            fields.push(("WARC-Refers-To-Date", date));
             // The record ends behind the headers of a response that has a body.
             fields.push(("WARC-Truncated", "length"));
         }
+        // None of the standard's reasons: the metadata record says it.
+        Payload::Withheld => fields.push(("WARC-Truncated", Truncation::Unspecified.name())),
         Payload::New(_) => {}
     }
-    if let Some(reason) = page.truncated {
+    let is_withheld = matches!(payload, Payload::Withheld);
+    if let Some(reason) = page.truncated.filter(|_| !is_withheld) {
         fields.push(("WARC-Truncated", reason.name()));
     }
     let is_revisit = payload.is_revisit();
+    let has_body = !is_revisit && !is_withheld;
     let record = Record {
         kind: if is_revisit { "revisit" } else { "response" },
         id,
@@ -215,9 +268,9 @@ fn write_response(
         payload: payload.digest(),
         block: [
             &response_head(page),
-            if is_revisit { &[] } else { &page.body },
+            if has_body { &page.body } else { &[] },
         ],
-        is_coded: header(page, "content-encoding").is_some(),
+        is_coded: has_body && header(page, "content-encoding").is_some(),
     };
     writer.write(&record, out)
 }
@@ -311,8 +364,9 @@ fn push_header(head: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// How the URL was found and how long it took, in the words of WARC's metadata records.
-fn about(page: &Page) -> String {
+/// How the URL was found, how long it took, and what is said of its use, in the words of WARC's
+/// metadata records.
+fn about(page: &Page, usage: &Usage) -> String {
     let origin = &page.origin;
     let mut about = String::new();
     let mut field = |name: &str, value: &str| {
@@ -331,6 +385,26 @@ fn about(page: &Page) -> String {
     field("hopsFromSeed", hops);
     field("fetchTimeMs", &(page.elapsed_us / 1000).to_string());
     field("topic", &origin.topic);
+    if !page.wall.is_empty() {
+        field("wall", &page.wall);
+    }
+    let Usage { signals, verdict } = usage;
+    if signals.are_silent() {
+        return about;
+    }
+    field("usage-version", &signals.version.to_string());
+    field("usage", &signals.stances.to_string());
+    for statement in &signals.statements {
+        field("usage-statement", &statement.to_string());
+    }
+    if signals.left_out > 0 {
+        field("usage-left-out", &signals.left_out.to_string());
+    }
+    if *verdict != Verdict::Kept {
+        let refused: Vec<&str> = verdict.refused().iter().map(|of| of.name()).collect();
+        field("usage-verdict", verdict.name());
+        field("usage-refused", &refused.join(", "));
+    }
     about
 }
 
@@ -338,212 +412,4 @@ fn about(page: &Page) -> String {
 const HOPS_MAX: u16 = 1000;
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use rhumb_config::WarcFormat;
-    use rhumb_wire::message::{Origin, Truncation};
-    use std::io::Read as _;
-
-    pub(crate) fn page(url: &str, fetched_at_ms: u64, body: &[u8]) -> Page {
-        Page {
-            url: url.into(),
-            origin: Origin {
-                page: "http://a.test/".into(),
-                topic: "default".into(),
-                depth: 2,
-                redirects: 1,
-                ..Origin::default()
-            },
-            status: 200,
-            fetched_at_ms,
-            elapsed_us: 12_345,
-            address: Some([127, 1, 0, 1].into()),
-            http_version: HttpVersion::Http11,
-            request_headers: vec![("user-agent".into(), b"rhumb".to_vec())],
-            headers: vec![
-                ("content-type".into(), b"Text/HTML; charset=utf-8".to_vec()),
-                ("transfer-encoding".into(), b"chunked".to_vec()),
-            ],
-            truncated: None,
-            body: body.to_vec(),
-            is_robots: false,
-        }
-    }
-
-    /// What each member holds.
-    fn members(mut bytes: &[u8]) -> Vec<String> {
-        let mut members = Vec::new();
-        while !bytes.is_empty() {
-            let mut decoder = flate2::bufread::GzDecoder::new(bytes);
-            let mut text = Vec::new();
-            decoder.read_to_end(&mut text).unwrap();
-            members.push(String::from_utf8(text).unwrap());
-            bytes = decoder.into_inner();
-        }
-        members
-    }
-
-    fn written(page: &Page, digests: &mut Digests) -> (Written, Vec<String>) {
-        let mut out = Vec::new();
-        let written = write(
-            page,
-            digests,
-            &mut Writer::new(WarcFormat::Gzip, 1),
-            &mut out,
-        );
-        assert_eq!(
-            written.response.end,
-            out.len(),
-            "the response is last: its end is the page's"
-        );
-        (written, members(&out))
-    }
-
-    #[test]
-    fn a_page_is_a_request_what_is_known_of_it_and_its_response() {
-        let (written, members) = written(
-            &page("http://a.test:81/x?y", 1000, b"<p>hi"),
-            &mut Digests::new(10),
-        );
-        let [request, metadata, response] = &members[..] else {
-            panic!("{members:?}")
-        };
-        assert!(request.contains("WARC-Type: request\r\n"), "{request}");
-        assert!(
-            request.contains(
-                "\r\n\r\nGET /x?y HTTP/1.1\r\nhost: a.test:81\r\nuser-agent: rhumb\r\n\r\n"
-            ),
-            "{request}"
-        );
-        let about = "\r\n\r\nvia: http://a.test/\r\nhopsFromSeed: LLR\r\nfetchTimeMs: 12\r\ntopic: \
-                     default\r\n";
-        assert!(metadata.contains(about), "{metadata}");
-        assert!(response.contains("WARC-Type: response\r\n"), "{response}");
-        assert!(
-            response.contains("WARC-IP-Address: 127.1.0.1\r\n"),
-            "{response}"
-        );
-        let digest = Digest::of(&[b"<p>hi"]).text();
-        assert!(
-            response.contains(&format!("WARC-Payload-Digest: {digest}\r\n")),
-            "{response}"
-        );
-        let has_digest = |record: &String| {
-            record.contains("WARC-Block-Digest: ") != record.contains("WARC-Payload-Digest: ")
-        };
-        assert!(members.iter().all(has_digest), "validators want one");
-        let block = "\r\n\r\nHTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\n\
-                     x-crawler-transfer-encoding: chunked\r\ncontent-length: \
-                     5\r\n\r\n<p>hi\r\n\r\n";
-        assert!(response.ends_with(block), "{response}");
-        let id = record_id(
-            "response",
-            "http://a.test:81/x?y",
-            "1970-01-01T00:00:01.000Z",
-        );
-        assert!(response.contains(&format!("WARC-Record-ID: {id}\r\n")));
-        assert!(
-            [request, metadata]
-                .iter()
-                .all(|other| other.contains(&format!("WARC-Concurrent-To: {id}\r\n")))
-        );
-        assert_eq!(
-            (written.line.mime.as_str(), written.line.status.as_str()),
-            ("text/html", "200")
-        );
-        assert!(!written.is_revisit);
-    }
-
-    #[test]
-    fn a_length_beside_a_coding_does_not_count() {
-        let mut page = page("http://a.test/", 1000, b"<p>hi");
-        page.headers.push(("content-length".into(), b"3".to_vec()));
-        let (_, members) = written(&page, &mut Digests::new(10));
-        let head = "\r\nx-crawler-content-length: 3\r\ncontent-length: 5\r\n\r\n<p>hi";
-        assert!(members[2].contains(head), "{}", members[2]);
-    }
-
-    #[test]
-    fn a_body_that_comes_again_or_has_not_changed_is_referred_to() {
-        let mut digests = Digests::new(10);
-        written(&page("http://a.test/1", 1000, b"same"), &mut digests);
-        let (again, members) = written(&page("http://a.test/2", 2000, b"same"), &mut digests);
-        assert_eq!(
-            (again.is_revisit, again.line.mime.as_str()),
-            (true, "warc/revisit")
-        );
-        let revisit = &members[2];
-        for expected in [
-            "WARC-Type: revisit\r\n",
-            "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest\r\n",
-            "WARC-Refers-To-Target-URI: http://a.test/1\r\nWARC-Refers-To-Date: \
-             1970-01-01T00:00:01.000Z\r\n",
-        ] {
-            assert!(revisit.contains(expected), "{revisit}");
-        }
-        assert!(
-            revisit.ends_with("content-length: 4\r\n\r\n\r\n\r\n"),
-            "no body: {revisit}"
-        );
-
-        let (same, members) = written(
-            &Page {
-                status: 304,
-                ..page("http://a.test/1", 3000, b"")
-            },
-            &mut digests,
-        );
-        assert!(
-            same.is_revisit && members[2].contains("server-not-modified\r\n"),
-            "{}",
-            members[2]
-        );
-        assert!(
-            !members[2].contains("Payload-Digest") && same.line.digest == "-",
-            "{}",
-            members[2]
-        );
-        assert!(
-            members[2].contains("WARC-Refers-To-Target-URI: http://a.test/1\r\n"),
-            "{}",
-            members[2]
-        );
-
-        for other in [
-            Page {
-                truncated: Some(Truncation::Time),
-                ..page("http://a.test/3", 4000, b"same")
-            },
-            page("http://a.test/4", 4000, b""),
-            page("http://a.test/5", 4000, b""),
-        ] {
-            let (written, members) = written(&other, &mut digests);
-            assert!(!written.is_revisit, "{}", members[2]);
-            assert_eq!(
-                members[2].contains("WARC-Truncated"),
-                other.truncated.is_some()
-            );
-        }
-    }
-    #[test]
-    fn a_response_says_why_its_body_is_not_whole() {
-        let reasons = [
-            (Truncation::Length, "length"),
-            (Truncation::Time, "time"),
-            (Truncation::Disconnect, "disconnect"),
-            (Truncation::Unspecified, "unspecified"),
-        ];
-        for (reason, word) in reasons {
-            let cut = Page {
-                truncated: Some(reason),
-                ..page("http://a.test/", 1000, b"<p>h")
-            };
-            let (_, members) = written(&cut, &mut Digests::new(10));
-            assert!(
-                members[2].contains(&format!("\r\nWARC-Truncated: {word}\r\n")),
-                "{}",
-                members[2]
-            );
-        }
-    }
-}
+pub(crate) mod tests;

@@ -1,6 +1,7 @@
 //! What the core is configured with: the stage's part of the configuration, and how long things
 //! wait for each other.
 
+use crate::usage::Reader;
 use rhumb_config::{Pipeline, WarcFormat};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,8 +33,12 @@ pub struct Settings {
     pub outcome_wait: Duration,
     /// How long an outcome waits for its document while others come.
     pub document_wait_max: Duration,
+    /// Reads what owners say of the use of their pages.
+    pub(crate) usage: Reader,
     /// Bodies remembered.
     pub digests: usize,
+    /// Pages whose own records are remembered.
+    pub pages: usize,
     /// The log of outcomes, in which an operator's question is looked up, and where in it the
     /// crawl's own lines begin, in bytes.
     pub log: (PathBuf, u64),
@@ -63,9 +68,20 @@ impl Settings {
             } else {
                 DOCUMENT_WAIT_MAX
             },
+            usage: Reader::from(pipeline),
             digests: archiver.digests,
+            pages: pages_remembered(pipeline),
             log,
             origin_ms,
         }
+    }
+}
+
+/// Pages whose own records are remembered: none where no page is visited again, else as many as
+/// bodies.
+pub fn pages_remembered(pipeline: &Pipeline) -> usize {
+    match pipeline.visits_again() {
+        true => pipeline.stages.archiver.digests,
+        false => 0,
     }
 }

@@ -9,6 +9,13 @@ pub(crate) fn date(ms: u64) -> String {
     humantime::format_rfc3339_millis(at).to_string()
 }
 
+/// Reads what [`date`] wrote; 0 when it is no such text.
+pub(crate) fn millis(date: &str) -> u64 {
+    let at = humantime::parse_rfc3339(date).ok();
+    at.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok())
+        .map_or(0, |since| since.as_millis() as u64)
+}
+
 const YEAR_9999_MS: u64 = 253_370_764_800_000;
 
 /// The same as `20260131120000`, as indexes and file names have it.
@@ -29,5 +36,7 @@ mod tests {
         assert_eq!(date(1_769_860_800_123), "2026-01-31T12:00:00.123Z");
         assert_eq!(timestamp(1_769_860_800_123), "20260131120000");
         assert_eq!(date(u64::MAX), "1970-01-01T00:00:00.000Z");
+        assert_eq!(millis(&date(1_769_860_800_123)), 1_769_860_800_123);
+        assert_eq!(millis("yesterday"), 0);
     }
 }

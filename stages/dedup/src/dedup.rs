@@ -7,8 +7,8 @@
 //! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the
 //! new URLs of a partition are numbered 1, 2, 3, … without a gap, in each generation of the crawl
 //! anew; found = filtered + repeated + new + misrouted in every commit (P3). Fingerprints, numbers,
-//! counts and outputs of a step are one commit, made before the next step. So a step that is
-//! repeated after a crash finds the store as it was before the step or after it, never in between.
+//! counts and outputs of a step are in one commit. So a step that is repeated after a crash finds
+//! the store as it was before the step or after it, never in between.
 //!
 //! A URL that was injected again ([`Origin::again`]) is new once more for each injection. The test
 //! then asks for a fingerprint of injection and URL together, and keeps it like that of a URL. So
@@ -433,8 +433,6 @@ impl Core for Dedup {
         event: Event<Input, Infallible>,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
-        // Every step before this one is committed.
-        self.seen.store.committed()?;
         let mut news = News::default();
         match event {
             Event::Message {
@@ -452,6 +450,10 @@ impl Core for Dedup {
             self.flush(now, all, &mut news, out)?;
         }
         self.stage(news, out)
+    }
+
+    fn committed(&mut self) -> Result<(), StoreError> {
+        Ok(self.seen.store.committed()?)
     }
 
     fn wake_at(&self) -> Option<Timestamp> {

@@ -21,7 +21,7 @@ use rhumb_config::Pipeline;
 use rhumb_config::orders::Orders;
 use rhumb_partition::Owners;
 use rhumb_stage::store::StoreError;
-use rhumb_stage::{Core, Count, Event, Output};
+use rhumb_stage::{Core, Count, Event, LabelledCount, Output};
 use rhumb_telemetry::metrics::Histogram;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
@@ -414,6 +414,10 @@ impl Core for Fetcher {
         counts.extend(self.uplink.counts());
         counts.extend(self.around.tally.counts());
         counts
+    }
+
+    fn labelled_counts(&self) -> Vec<LabelledCount> {
+        self.around.tally.labelled_counts()
     }
 
     fn histograms(&self) -> Vec<(&'static str, &Histogram)> {

@@ -12,20 +12,19 @@
 mod fallback;
 mod reports;
 
+use crate::challenge;
 use crate::content::{NO_ROBOTS, ROBOTS_BYTES_MAX, end_of, page, robots_response};
+use crate::cookie_walls::CookieWalls;
 use crate::effect::{Effect, End, Request as Fetch, Response, Target};
 use crate::findings::{Findings, Reported};
 use crate::lease::Lease;
 use crate::surroundings::Surroundings;
 use crate::times::Times;
 use crate::turns::Turns;
-use crate::walls::Walls;
 use rhumb_config::DownloadPause;
 use rhumb_stage::Output;
 use rhumb_url::time::{Timestamp, millis};
-use rhumb_wire::message::{
-    FailureKind, HttpVersion, Job, JobKind, Request, RequestEnd, RequestResult,
-};
+use rhumb_wire::message::{FailureKind, HttpVersion, Job, JobKind, RequestEnd, RequestResult};
 use rhumb_wire::topology::Token;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +36,7 @@ pub(crate) struct Running {
     job: Job,
     target: Arc<Target>,
     turns: Turns,
-    walls: Walls,
+    cookie_walls: CookieWalls,
     phase: Phase,
     /// Its connection speaks HTTP/1.1 alone: the next one that is opened.
     http11: bool,
@@ -96,7 +95,7 @@ impl Running {
         let lease = Lease::new(length, deadline, now + around.settings.renew_every);
         Running {
             turns: Turns::new(job.requests.len()),
-            walls: Walls::default(),
+            cookie_walls: CookieWalls::default(),
             job,
             http11: around.http11.has(now, &target.server),
             http2_failed: None,
@@ -236,10 +235,10 @@ impl Running {
                 return self.turns.repeat(index);
             }
         };
-        match (self.walls.take(index), failure) {
+        match (self.cookie_walls.take(index), failure) {
             // Tried again, it might fail in this way for ever: a reset costs no attempt where
             // something was answered (P6).
-            (Some(wall), _) => self.pass_on(index, wall.answer, around, out),
+            (Some(wall), _) => self.pass_on(index, wall.answer, None, around, out),
             (None, Some(kind)) => self.fail(index, kind, around),
             (None, None) => self.turns.miss(index),
         }
@@ -277,8 +276,13 @@ impl Running {
             self.answered_over_http11(now, response.status, around);
         }
         self.answered(&response, around);
-        match self.walls.answered(index, response, self.http11) {
-            Some(response) => self.pass_on(index, response, around, out),
+        // A challenge is not asked for again, whatever cookies it sets.
+        let challenge = challenge::of(response.status, &response.headers, &response.body);
+        if challenge.is_some() {
+            return self.pass_on(index, response, challenge, around, out);
+        }
+        match self.cookie_walls.answered(index, response, self.http11) {
+            Some(response) => self.pass_on(index, response, None, around, out),
             None => self.turns.repeat(index),
         }
     }
@@ -308,33 +312,39 @@ impl Running {
         }
     }
 
-    /// Passes the answer to a request on.
+    /// Passes the answer to a request on. `challenge`: what tells that it is one.
     fn pass_on(
         &mut self,
         index: usize,
         response: Response,
+        challenge: Option<&challenge::Rule>,
         around: &mut Surroundings,
         out: &mut Output<Effect>,
     ) {
-        let Request { slot, url, .. } = &self.job.requests[index];
+        let request = &self.job.requests[index];
+        let wall = challenge.map(|rule| rule.vendor);
+        around.tally.met(wall);
+        let wall = wall.unwrap_or_default();
         let result = RequestResult {
-            slot: *slot,
-            end: end_of(url, &response),
+            slot: request.slot,
+            end: end_of(request, &response, wall, &around.settings),
         };
         match self.job.kind {
             JobKind::Pages => {
                 around.tally.pages += 1;
-                self.publish(index, response, Some((result, None)), around, out);
+                self.publish(index, response, wall, Some((result, None)), around, out);
             }
             JobKind::Robots => {
                 around.tally.robots += 1;
-                let rules = robots_response(&response);
+                // A wall in their place says nothing of the rules: they are out of reach.
+                let rules = wall.is_empty().then(|| robots_response(&response));
+                let rules = rules.transpose();
                 if let Err(kind) = rules {
                     self.fail(index, kind, around);
                 }
-                let reported = rules.ok().map(|robots| (result, Some(robots)));
+                let reported = rules.ok().map(|robots| (result, robots));
                 if around.settings.keeps_robots {
-                    self.publish(index, response, reported, around, out);
+                    self.publish(index, response, wall, reported, around, out);
                 } else {
                     self.findings.note(reported);
                 }
@@ -347,13 +357,14 @@ impl Running {
         &mut self,
         index: usize,
         response: Response,
+        wall: &str,
         reported: Option<Reported>,
         around: &mut Surroundings,
         out: &mut Output<Effect>,
     ) {
         let tag = around.tag();
         let room = response.room.clone();
-        let page = page(&mut self.job, index, response);
+        let page = page(&mut self.job, index, response, wall);
         out.publish_tagged(Token::None, &page, Vec::new(), tag);
         self.findings.await_page(tag, reported, room);
         self.new_tags.push(tag);
@@ -389,7 +400,7 @@ impl Running {
             self.skip_forbidden(around);
             let is_finished = self.is_finished(now, around);
             if is_finished {
-                self.leave_walls(around, out);
+                self.leave_cookie_walls(around, out);
             }
             if is_finished || self.gone || self.wants_http11() {
                 match self.turns.in_hand() {
@@ -415,10 +426,12 @@ impl Running {
     }
 
     /// What was to be requested once more is not.
-    fn leave_walls(&mut self, around: &mut Surroundings, out: &mut Output<Effect>) {
+    fn leave_cookie_walls(&mut self, around: &mut Surroundings, out: &mut Output<Effect>) {
         for index in self.turns.take_repeated() {
-            match self.walls.take(index) {
-                Some(wall) if !around.draining => self.pass_on(index, wall.answer, around, out),
+            match self.cookie_walls.take(index) {
+                Some(wall) if !around.draining => {
+                    self.pass_on(index, wall.answer, None, around, out)
+                }
                 // After a drain another fetcher begins anew.
                 _ => self.turns.miss(index),
             }

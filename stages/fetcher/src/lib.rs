@@ -38,6 +38,7 @@ mod asks;
     reason = "a shell: it waits, and looks at the clock"
 )]
 mod body;
+mod challenge;
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -45,9 +46,11 @@ mod body;
 )]
 mod connection;
 mod content;
+mod cookie_walls;
 mod cookies;
 mod failure;
 mod findings;
+mod freshness;
 mod head;
 mod http11;
 mod job;
@@ -58,4 +61,3 @@ mod tally;
 mod times;
 mod turns;
 mod uplink;
-mod walls;

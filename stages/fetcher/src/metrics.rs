@@ -180,6 +180,13 @@ pub const METRICS: &[Row] = &[
         "requests",
         "Requests of a replay for what the archive does not have, robots.txt included.",
     ),
+    Row::counter(
+        "challenges_total",
+        "responses",
+        "Responses that were a challenge, and not the page, or not the robots.txt, by the vendor of \
+         the challenge. Their owners want no crawlers there, or know nothing of this one.",
+    )
+    .by(&["vendor"]),
     Row::histogram(
         "connect_seconds",
         "How long connections took to be made, with TLS. They are slow where servers are far away, \

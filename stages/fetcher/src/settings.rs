@@ -40,8 +40,12 @@ pub struct Settings {
     pub streams: usize,
     /// Requests are answered by an archive, not by the web.
     pub replays: bool,
+    /// By which name headers address us.
+    pub product_token: String,
     /// Responses to requests for robots.txt are passed on, too: there is an archiver.
     pub keeps_robots: bool,
+    /// Pages are visited again: bodies are compared.
+    pub recrawls: bool,
 }
 
 impl Settings {
@@ -64,7 +68,9 @@ impl Settings {
             sitemap_bytes_max: pipeline.limits.sitemap_bytes_max.as_usize(),
             streams: fetcher.streams as usize,
             replays: pipeline.replayed().is_some(),
+            product_token: pipeline.product_token(),
             keeps_robots: pipeline.stages.archiver.replicas > 0,
+            recrawls: pipeline.visits_again(),
         }
     }
 
@@ -83,5 +89,6 @@ impl Settings {
         self.download_pause = DownloadPause::new(&pipeline.politeness);
         self.body_bytes_max = pipeline.limits.body_bytes_max.as_usize();
         self.sitemap_bytes_max = pipeline.limits.sitemap_bytes_max.as_usize();
+        self.recrawls = pipeline.visits_again();
     }
 }

@@ -1,6 +1,7 @@
 //! What the fetcher counts.
 
-use rhumb_stage::Count;
+use crate::challenge;
+use rhumb_stage::{Count, LabelledCount};
 use rhumb_telemetry::metrics::Histogram;
 use rhumb_wire::message::FailureKind;
 
@@ -31,6 +32,7 @@ pub(crate) struct Tally {
     /// How long responses took.
     pub(crate) responses: Histogram,
     failures: [u64; KINDS.len()],
+    challenges: [u64; challenge::RULES.len()],
 }
 
 /// The kinds of failure with the names of their counts.
@@ -55,6 +57,13 @@ impl Tally {
     pub(crate) fn failed(&mut self, kind: FailureKind) {
         for (count, (other, _)) in self.failures.iter_mut().zip(KINDS) {
             *count += u64::from(other == kind);
+        }
+    }
+
+    /// A response is a challenge of this vendor; or none.
+    pub(crate) fn met(&mut self, vendor: Option<&str>) {
+        for (count, rule) in self.challenges.iter_mut().zip(challenge::RULES) {
+            *count += u64::from(vendor == Some(rule.vendor));
         }
     }
 
@@ -86,5 +95,16 @@ impl Tally {
                 .map(|(&count, (_, name))| (name, count)),
         );
         counts
+    }
+
+    pub(crate) fn labelled_counts(&self) -> Vec<LabelledCount> {
+        let challenges = self.challenges.iter().zip(challenge::RULES);
+        let of_vendor = |(&value, rule): (&u64, &challenge::Rule)| LabelledCount {
+            count: "challenges_total",
+            label: "vendor",
+            label_value: rule.vendor.to_owned(),
+            value,
+        };
+        challenges.map(of_vendor).collect()
     }
 }

@@ -16,7 +16,7 @@ use fetcher::effect::{Answer, End};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rhumb_url::address::Reach;
-use rhumb_wire::message::{FailureKind, JobKind, RequestEnd, Validators};
+use rhumb_wire::message::{FailureKind, JobKind, RequestEnd, ResponseSummary, Validators};
 use std::io::Write as _;
 use std::net::IpAddr;
 
@@ -249,11 +249,11 @@ async fn a_body_and_its_headers_are_passed_on_as_sent() {
     );
     assert!(matches!(
         driver.ends()[0],
-        RequestEnd::Response {
+        RequestEnd::Response(ResponseSummary {
             retry_after_s: Some(7),
             bytes: 17,
             ..
-        }
+        })
     ));
 }
 

@@ -13,7 +13,7 @@ mod common;
 use common::server::Server;
 use common::{Driver, failure, http_settings, job, run, run_with, settings};
 use fetcher::http::HttpSettings;
-use rhumb_wire::message::{FailureKind, Job, JobKind, Lack, RequestEnd};
+use rhumb_wire::message::{FailureKind, Job, JobKind, Lack, RequestEnd, ResponseSummary};
 use std::time::Duration;
 
 /// A job of one request to a server that answers with these bytes.
@@ -214,7 +214,7 @@ async fn the_rules_of_a_server_with_a_faulty_head_are_read() {
 
 fn lacks(end: &RequestEnd) -> Option<Lack> {
     match end {
-        RequestEnd::Response { lacks, .. } => *lacks,
+        RequestEnd::Response(ResponseSummary { lacks, .. }) => *lacks,
         other => panic!("{other:?}"),
     }
 }

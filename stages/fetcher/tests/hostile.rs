@@ -12,7 +12,7 @@ mod common;
 use common::server::{Server, ok};
 use common::{Driver, failure, http_settings, is_response, job, run, run_with, settings};
 use fetcher::http::HttpSettings;
-use rhumb_wire::message::{FailureKind, Job, RequestEnd, Truncation};
+use rhumb_wire::message::{FailureKind, Job, RequestEnd, ResponseSummary, Truncation};
 use std::time::{Duration, Instant};
 
 fn impatient() -> HttpSettings {
@@ -44,11 +44,11 @@ async fn an_endless_body_is_cut_to_size_and_ends_the_job() {
     let ends = driver.ends();
     assert!(matches!(
         ends[0],
-        RequestEnd::Response {
+        RequestEnd::Response(ResponseSummary {
             bytes: 123_456,
             truncated: true,
             ..
-        }
+        })
     ));
     assert_eq!(ends[1], RequestEnd::Untried);
     assert!(!driver.last_report().closed_by_server);

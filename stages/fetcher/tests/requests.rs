@@ -15,7 +15,9 @@ use common::{Driver, failure, fetch, http_settings, is_response, job, run, run_w
 use fetcher::effect::{Answer, End};
 use fetcher::http::{HttpSettings, Rate};
 use rhumb_config::{Layers, Proxy};
-use rhumb_wire::message::{FailureKind, Job, JobKind, RequestEnd, Truncation, Validators};
+use rhumb_wire::message::{
+    FailureKind, Job, JobKind, RequestEnd, ResponseSummary, Truncation, Validators,
+};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -478,11 +480,11 @@ async fn bodies_of_unwanted_media_types_are_not_read() {
     assert!(
         matches!(
             ends[0],
-            RequestEnd::Response {
+            RequestEnd::Response(ResponseSummary {
                 bytes: 0,
                 truncated: true,
                 ..
-            }
+            })
         ),
         "{ends:?}"
     );

@@ -1,7 +1,7 @@
 //! Boosts: what links are worth to URLs that were found before. They are added up by URL until they
 //! matter, and then go to the scheduler of the URL's partition.
 //!
-//! In: every link that passes the filters, sketches of pages. Out: [`Boosts`](Message) messages.
+//! In: every link that passes the filters. Out: [`Boosts`](Message) messages.
 //!
 //! The first link of a URL goes on with the URL itself. What later links bring is sent when it has
 //! reached [`MATTERS`] of what went before, so that a URL with many links is lifted as often as its
@@ -19,7 +19,7 @@ use crate::worths::LinkWorth;
 use rhumb_stage::Output;
 use rhumb_url::fingerprint;
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{Boost, Boosts as Message, Quality, Sketched};
+use rhumb_wire::message::{Boost, Boosts as Message, Quality};
 use rhumb_wire::topology::Token;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -36,14 +36,9 @@ const WAYS: usize = 4;
 /// Boosts of one message. More of a partition within [`LINGER`] are dropped: schedulers have other
 /// work.
 const BATCH: usize = 100;
-/// Sketches of one message. More of a partition within [`SKETCH_LINGER`] are dropped: a part of
-/// them is enough.
-const SKETCHES: usize = 200;
 /// How long a boost waits for others. Boosts that come a twentieth of a crawl later bring a fifth
 /// less (docs/laboratory.md).
 const LINGER: Duration = Duration::from_millis(50);
-/// How long a sketch does. Nobody is in a hurry for it.
-const SKETCH_LINGER: Duration = Duration::from_secs(5);
 
 /// What is known of a URL. All bits 0: nothing.
 type Row = [u64; 4];
@@ -183,9 +178,6 @@ pub(crate) struct Boosts {
     waiting: BTreeMap<u16, (Timestamp, Vec<Boost>)>,
     /// When they are due, in order; an entry whose boosts have left means nothing.
     due: VecDeque<(Timestamp, u16)>,
-    /// Sketches that wait, by partition, and when all of them are due.
-    sketches: BTreeMap<u16, Vec<Sketched>>,
-    sketches_due: Option<Timestamp>,
     sent: u64,
     dropped: u64,
 }
@@ -206,8 +198,6 @@ impl Boosts {
             urls: 0,
             waiting: BTreeMap::new(),
             due: VecDeque::new(),
-            sketches: BTreeMap::new(),
-            sketches_due: None,
             sent: 0,
             dropped: 0,
         }
@@ -326,15 +316,6 @@ impl Boosts {
         }
     }
 
-    /// A page of a partition was sketched.
-    pub(crate) fn sketched(&mut self, now: Timestamp, partition: u16, page: Sketched) {
-        self.sketches_due.get_or_insert(now + SKETCH_LINGER);
-        let sketches = self.sketches.entry(partition).or_default();
-        if sketches.len() < SKETCHES {
-            sketches.push(page);
-        }
-    }
-
     fn wait(&mut self, now: Timestamp, partition: u16, boost: Boost) {
         let due = &mut self.due;
         let (_, boosts) = self.waiting.entry(partition).or_insert_with(|| {
@@ -350,15 +331,7 @@ impl Boosts {
     fn flush(&mut self, partition: u16, out: &mut Output<Effect>) {
         if let Some((_, boosts)) = self.waiting.remove(&partition) {
             self.sent += boosts.len() as u64;
-            let sketches = self.sketches.remove(&partition).unwrap_or_default();
-            out.send(
-                Token::Partition(partition),
-                &Message {
-                    partition,
-                    boosts,
-                    sketches,
-                },
-            );
+            out.send(Token::Partition(partition), &Message { partition, boosts });
         }
     }
 
@@ -376,29 +349,11 @@ impl Boosts {
                 self.flush(partition, out);
             }
         }
-        if self.sketches_due.is_some_and(|due| due <= now || draining) {
-            self.sketches_due = None;
-            for (partition, sketches) in std::mem::take(&mut self.sketches) {
-                out.send(
-                    Token::Partition(partition),
-                    &Message {
-                        partition,
-                        boosts: Vec::new(),
-                        sketches,
-                    },
-                );
-            }
-        }
     }
 
     /// When to send next.
     pub(crate) fn flush_at(&self) -> Option<Timestamp> {
-        self.due
-            .front()
-            .map(|&(due, _)| due)
-            .into_iter()
-            .chain(self.sketches_due)
-            .min()
+        self.due.front().map(|&(due, _)| due)
     }
 
     /// Boosts that were too many, in this life.

@@ -29,9 +29,9 @@ use rhumb_stage::store::StoreError;
 use rhumb_stage::{Core, Count, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_url::url_cache::UrlCache;
-use rhumb_url::{fingerprint, host_hash, host_of, shape_hash};
+use rhumb_url::{fingerprint, host_hash};
 use rhumb_wire::message::{
-    Edge, FilterReason, FilteredUrls, FoundUrls, Sketched, Undecodable, UrlList, decode,
+    Edge, FilterReason, FilteredUrls, FoundUrls, Undecodable, UrlList, decode,
 };
 use rhumb_wire::topology::StageName;
 use rhumb_wire::topology::Token;
@@ -114,7 +114,7 @@ impl Splitter {
         found: FoundUrls,
         out: &mut Output<Effect>,
     ) {
-        self.hear_of_page(now, &found);
+        self.hear_of_page(&found);
         let rules = self.settings.topics.of(&found.origin.topic);
         if rules.rejection_of_all(&found.origin).is_none() {
             let missing = self.followed.missing(&found, rules);
@@ -219,22 +219,14 @@ impl Splitter {
         self.batches.release(ticket, out);
     }
 
-    /// A page was fetched, or some are to be fetched again. A page's sketch goes to the scheduler
-    /// of its partition.
-    fn hear_of_page(&mut self, now: Timestamp, found: &FoundUrls) {
-        let page = found.origin.found_on();
-        self.boosts.fetched(page);
-        if found.origin.again > 0 {
+    /// A page was fetched, or some are to be fetched again.
+    fn hear_of_page(&mut self, found: &FoundUrls) {
+        self.boosts.fetched(found.origin.found_on());
+        if found.origin.again > 0 && found.origin.last_visit().is_none() {
             found
                 .urls
                 .iter()
                 .for_each(|url| self.boosts.waits_again(url));
-        }
-        if let Some(sketch) = found.sketch {
-            let partition = self.batches.partition_of(host_of(page));
-            let shape = shape_hash(page);
-            self.boosts
-                .sketched(now, partition, Sketched { shape, sketch });
         }
     }
 

@@ -59,7 +59,8 @@ impl Worths {
         self.others.is_none() && self.topics.values().all(Option::is_none)
     }
 
-    /// What each link of a page is worth; nothing when later links do not count, or nobody linked.
+    /// What each link of a page is worth; nothing when later links do not count, or nobody linked,
+    /// or the page has been visited before.
     pub(crate) fn of(&self, found: &FoundUrls) -> Option<LinkWorth> {
         let origin = &found.origin;
         match self
@@ -68,7 +69,7 @@ impl Worths {
             .copied()
             .unwrap_or(self.others)?
         {
-            _ if origin.page.is_empty() => None,
+            _ if origin.found_on().is_empty() || found.are_of_later_visit() => None,
             Worth::Cash => Some(LinkWorth {
                 worth: origin.flow,
                 damped_for: None,

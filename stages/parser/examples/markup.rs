@@ -10,7 +10,7 @@ mod oracle;
 
 use parser::links::{Mentions, mentions};
 use parser::options::Options;
-use parser::scanner::Dialect;
+use rhumb_markup::scanner::Dialect;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

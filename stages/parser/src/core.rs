@@ -3,25 +3,29 @@
 //!
 //! In: [`Page`]s. Out: [`FoundUrls`], caused by their page, when the content-seen test has judged
 //! its body: the links of a body that another page of the same server had first are left out. While
-//! there is an archiver also what documents say of themselves.
+//! there is an archiver also what documents say of themselves. Signals, caused by no page.
 
 use crate::content::{Answer, Ask, BodySeen, Content};
 use crate::cuts::Cuts;
+use crate::news::News;
 use crate::options::Options;
 use crate::page::{Limits, Links, Response, links_by};
+use crate::signals::Signals;
+use crate::texts::{self, Seen};
 use crate::told;
-use rhumb_config::Pipeline;
+use rhumb_config::{Pipeline, Usages};
 use rhumb_partition::Owners;
 use rhumb_stage::store::StoreError;
 use rhumb_stage::{Core, Count, Event, Output, Ticket};
-use rhumb_url::Rules;
 use rhumb_url::sketch;
 use rhumb_url::time::Timestamp;
+use rhumb_url::{Rules, Scheme, Server};
+use rhumb_usage::{Said, Stances, Verdict};
 use rhumb_warc::content_coding::Completeness;
 use rhumb_wire::lane_of;
 use rhumb_wire::message::{
-    Anchor, ArchivedPage, Body, Cut, Document, Documents, Edge, FoundUrls, InPlace, Origin, Page,
-    Place, Undecodable, UrlList,
+    Anchor, ArchivedPage, Body, Cut, DatedPage, Document, Documents, Edge, FoundUrls, InPlace,
+    Origin, Page, PageSignal, Place, SignalKind, Undecodable, UrlList,
 };
 use rhumb_wire::topology::StageName;
 use rhumb_wire::topology::Token;
@@ -45,6 +49,8 @@ pub struct Settings {
     pub content_seen: bool,
     /// Returns whether anybody keeps what documents say of themselves.
     pub documents: bool,
+    /// What the pages of each topic are for.
+    pub usages: Usages,
     /// The topics that are configured and not removed: each may take the URLs of a sitemap.
     pub topics: Vec<String>,
     /// The instance of dedup that has each partition.
@@ -66,6 +72,7 @@ impl From<&Pipeline> for Settings {
             options: Options::from(pipeline),
             content_seen: pipeline.stages.parser.content_seen,
             documents: pipeline.stages.archiver.replicas > 0,
+            usages: Usages::from(pipeline),
             topics: pipeline
                 .topics
                 .iter()
@@ -81,8 +88,18 @@ impl From<&Pipeline> for Settings {
 #[derive(Debug)]
 struct Parsed {
     ticket: Ticket,
+    /// Which visit of the page it is.
+    visit: u32,
     origin: Origin,
     links: Links,
+    /// What the owner says of the use of the page.
+    usage: Stances,
+    /// Its sketch goes to the traps of its host's scheduler.
+    is_sampled: bool,
+    /// What the visit found of its text.
+    text: Option<Seen>,
+    /// Pages of which it says that they have changed.
+    dated: Vec<DatedPage>,
     document: Option<Document>,
 }
 
@@ -92,6 +109,8 @@ pub struct Parser {
     settings: Settings,
     content: Content<Parsed>,
     cuts: Cuts,
+    signals: Signals,
+    is_draining: bool,
     tally: Tally,
 }
 
@@ -106,19 +125,24 @@ struct Tally {
     uncrawlable: u64,
     nofollow: u64,
     truncated: u64,
+    unwanted: u64,
     cut: u64,
     cut_sitemaps: u64,
     broken: u64,
+    unchanged: u64,
 }
 
 impl Parser {
     /// A parser.
     pub fn new(settings: Settings) -> Self {
         let content = Content::new(&settings.dedups);
+        let signals = Signals::new(&settings.dedups);
         Parser {
             settings,
             content,
             cuts: Cuts::default(),
+            signals,
+            is_draining: false,
             tally: Tally::default(),
         }
     }
@@ -145,12 +169,19 @@ impl Parser {
         } = &self.settings;
         let found = page.origin.read();
         let fingerprint = rhumb_url::fingerprint(url);
+        let is_first = page.visit.to_native() <= 1;
+        // A page that is visited again is like itself.
+        let is_sampled = options.sketch && is_first && sketch::is_wanted_of(fingerprint);
         let options = Options {
-            sketch: options.sketch && sketch::is_wanted_of(fingerprint),
+            sketch: is_sampled || page.text.is_some(),
             is_named_sitemap: found.sitemap_of().is_some(),
+            news: news(page),
             ..*options
         };
         let mut links = links_by(&response, limits, &options, product_token);
+        let text = texts::seen(page, &links);
+        let usage = usage(page, &headers, &links, product_token);
+        let verdict = self.settings.usages.of(&found.topic).verdict(usage.stances);
         self.rewrite(url, &mut links);
         self.count(page.body.len(), &links);
         self.cuts.read(
@@ -159,6 +190,7 @@ impl Parser {
             links.cut(),
             page.truncated.is_some(),
         );
+        let dated = dated(page, &links, &found);
         let origin = Origin {
             page: page_of_links(url, &links, &found),
             ..found
@@ -168,12 +200,25 @@ impl Parser {
         } else {
             linked(origin, links.urls.len())
         };
-        let is_told = links.charset.is_some() || links.cut().is_some();
-        let document = (self.settings.documents && is_told).then(|| document(page, &mut links));
+        self.tally.unwanted += u64::from(verdict != Verdict::Kept);
+        let stances = usage.stances;
+        let is_read = links.charset.is_some() || links.cut().is_some();
+        let is_told = self.settings.documents && (is_read || !usage.are_silent());
+        let document = is_told.then(|| Document {
+            usage,
+            text_changed: text.and_then(|seen| seen.text.is_changed),
+            similarity: text.and_then(|seen| seen.similarity),
+            ..document(page, &mut links, verdict)
+        });
         let parsed = Parsed {
             ticket,
+            visit: page.visit.to_native(),
             origin,
             links,
+            usage: stances,
+            is_sampled,
+            text,
+            dated,
             document,
         };
         match parsed.links.body.filter(|_| self.settings.content_seen) {
@@ -184,12 +229,12 @@ impl Parser {
                 };
                 self.content.wait(now, Body { fingerprint, at }, parsed);
             }
-            None => self.finish(parsed, out),
+            None => self.finish(now, parsed, out),
         }
     }
 
     /// Bodies were judged: their pages go on.
-    fn judged(&mut self, answer: Answer, out: &mut Output<Ask>) {
+    fn judged(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Ask>) {
         for (mut parsed, verdict) in self.content.answered(answer) {
             self.tally.duplicates += u64::from(verdict != BodySeen::First);
             if verdict == BodySeen::SameLinks {
@@ -197,7 +242,7 @@ impl Parser {
                 parsed.links.urls.clear();
                 parsed.links.anchors.clear();
             }
-            self.finish(parsed, out);
+            self.finish(now, parsed, out);
         }
     }
 
@@ -205,7 +250,13 @@ impl Parser {
     ///
     /// A sitemap belongs to its server. Its URLs are the topic's that found it, and beyond its
     /// scope those of the other topics whose scopes let them pass: the first that takes one has it.
-    fn finish(&self, mut parsed: Parsed, out: &mut Output<Ask>) {
+    fn finish(&mut self, now: Timestamp, mut parsed: Parsed, out: &mut Output<Ask>) {
+        if let Some(signal) = signal(&parsed) {
+            self.signals.add(now, signal);
+        }
+        for dated in std::mem::take(&mut parsed.dated) {
+            self.signals.add_dated(now, dated);
+        }
         publish(&parsed, &parsed.origin, self.settings.options.anchors, out);
         if parsed.links.is_sitemap {
             for topic in self
@@ -284,15 +335,102 @@ fn links_fingerprint(parsed: &Parsed) -> u64 {
     rhumb_url::body_fingerprint(text.as_bytes())
 }
 
-/// What a document says of itself.
-fn document(page: &ArchivedPage, links: &mut Links) -> Document {
+/// What its owner says of the use of a page.
+fn usage(
+    page: &ArchivedPage,
+    headers: &[(&str, &[u8])],
+    links: &Links,
+    product_token: &str,
+) -> rhumb_usage::Signals {
+    let metas = links.metas.iter();
+    let said = Said {
+        robots: &page.usage(),
+        headers: headers.iter().copied(),
+        metas: metas.map(|(name, content)| (name.as_slice(), content.as_slice())),
+    };
+    let fetched_s = page.fetched_at_ms.to_native() / 1000;
+    rhumb_usage::Signals::read(said, product_token, fetched_s.cast_signed())
+}
+
+/// What the scheduler of a page's host should know of it: what a page looks like that leads on to
+/// others, what its owner says of its use, and what a visit found of its text.
+fn signal(parsed: &Parsed) -> Option<PageSignal> {
+    let links = &parsed.links;
+    let page = parsed.origin.found_on();
+    let usage = parsed.usage;
+    let leads_on = parsed.is_sampled && !links.urls.is_empty();
+    let sketch = links.sketch.filter(|_| leads_on);
+    let text = parsed.text.map(|seen| seen.text);
+    (sketch.is_some() || text.is_some() || !usage.are_unsaid()).then(|| PageSignal {
+        url: rhumb_url::fingerprint(page),
+        host: rhumb_url::host_hash(rhumb_url::host_of(page)),
+        shape: rhumb_url::shape_hash(page),
+        sketch,
+        usage,
+        text,
+    })
+}
+
+/// The time since the visit before; none at the first visit: all pages that a sitemap lists are as
+/// new to the crawl as it is.
+fn news(page: &ArchivedPage) -> Option<News> {
+    let after_ms = page.visited_ms.to_native();
+    (after_ms > 0).then(|| News {
+        after_ms,
+        until_ms: page.fetched_at_ms.to_native(),
+    })
+}
+
+/// The pages of which a sitemap or feed says that they have changed since the visit before. It
+/// speaks for its own host, and for the one whose robots.txt names it (sitemaps.org protocol 0.9,
+/// "Sitemaps & Cross Submits").
+fn dated(document: &ArchivedPage, links: &Links, found: &Origin) -> Vec<DatedPage> {
+    let url = document.url.as_str();
+    let by = rhumb_url::fingerprint(url);
+    let fetched_at_ms = document.fetched_at_ms.to_native();
+    let waited_ms = fetched_at_ms.saturating_sub(document.visited_ms.to_native());
+    let its_server = rhumb_url::server_of(url);
+    let kind = match links.is_sitemap {
+        true => SignalKind::Sitemap,
+        false => SignalKind::Feed,
+    };
+    let own = rhumb_url::host_of(url);
+    let named_by = found.sitemap_of().map(rhumb_url::host_of);
+    let pages = links.urls.iter().zip(&links.news);
+    let dated = pages.filter_map(|(page, at_ms)| {
+        let at_ms = (*at_ms)?;
+        let server = rhumb_url::server_of(page);
+        let Server { scheme, host, port } = server.parse().ok()?;
+        (host == own || named_by == Some(&host)).then(|| DatedPage {
+            url: rhumb_url::fingerprint(page),
+            host: rhumb_url::host_hash(&host),
+            is_https: scheme == Scheme::Https,
+            port,
+            at_ms,
+            kind,
+            by: if server == its_server { by } else { 0 },
+            waited_ms,
+        })
+    });
+    dated.collect()
+}
+
+/// What a document says of itself: of one that is withheld, nothing of its text.
+fn document(page: &ArchivedPage, links: &mut Links, verdict: Verdict) -> Document {
+    let title = std::mem::take(&mut links.title);
     Document {
         url: page.url.as_str().to_owned(),
         fetched_at_ms: page.fetched_at_ms.to_native(),
-        title: std::mem::take(&mut links.title),
+        title: if verdict.withholds() {
+            String::new()
+        } else {
+            title
+        },
         language: std::mem::take(&mut links.language),
         links: u32::try_from(links.urls.len()).unwrap_or(u32::MAX),
         cut: links.cut(),
+        verdict,
+        ..Document::default()
     }
 }
 
@@ -317,9 +455,8 @@ fn publish(parsed: &Parsed, origin: &Origin, with_anchors: bool, out: &mut Outpu
     let Parsed { ticket, links, .. } = parsed;
     let mut message = FoundUrls {
         origin: origin.clone(),
-        urls: UrlList::new(),
-        anchors: Vec::new(),
-        sketch: links.sketch,
+        visit: parsed.visit,
+        ..FoundUrls::default()
     };
     // Links of a host's pages are much alike: they go where their URLs were met before.
     let lane = Token::Lane(lane_of(rhumb_url::host_of(&origin.page)));
@@ -331,7 +468,6 @@ fn publish(parsed: &Parsed, origin: &Origin, with_anchors: bool, out: &mut Outpu
             out.publish(lane.clone(), &message, vec![*ticket]);
             message.urls = UrlList::new();
             message.anchors.clear();
-            message.sketch = None;
         }
         message.urls.push(url);
         if with_anchors {
@@ -383,22 +519,29 @@ impl Core for Parser {
     ) -> Result<(), StoreError> {
         match event {
             Event::Message { ticket, input } => match input.read() {
-                page if page.is_robots => out.finish(ticket),
+                page if page.is_robots || !page.wall.is_empty() => out.finish(ticket),
+                page if page.is_unchanged => {
+                    self.tally.unchanged += 1;
+                    out.finish(ticket);
+                }
                 page => self.page(now, page, ticket, out),
             },
-            Event::Answer(answer) => self.judged(answer, out),
-            Event::Stored(_) | Event::Wake | Event::HearsAgain | Event::Drain => {}
+            Event::Answer(answer) => self.judged(now, answer, out),
+            Event::Drain => self.is_draining = true,
+            Event::Stored(_) | Event::Wake | Event::HearsAgain => {}
         }
+        self.signals.flush_due(now, self.is_draining, out);
         out.effects.extend(self.content.asks(now));
         Ok(())
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        self.content.ask_at()
+        let dues = [self.content.ask_at(), self.signals.flush_at()];
+        dues.into_iter().flatten().min()
     }
 
     fn is_idle(&self) -> bool {
-        self.content.is_empty()
+        self.content.is_empty() && self.signals.are_told()
     }
 
     /// Whether a document was read to its end.
@@ -417,6 +560,7 @@ impl Core for Parser {
     fn owners(&mut self, stage: StageName, owners: &Owners) {
         if stage == StageName::Dedup {
             self.content.owned_by(owners);
+            self.signals.divided_by(owners);
         }
     }
 
@@ -428,16 +572,22 @@ impl Core for Parser {
             ("redirects_total", self.tally.redirects),
             ("uncrawlable_total", self.tally.uncrawlable),
             ("nofollow_total", self.tally.nofollow),
+            // Pages whose owners refuse a purpose of the crawl, where that changes anything.
+            ("unwanted_total", self.tally.unwanted),
             // Pages whose links, or whose body, could not all be taken.
             ("truncated_links_total", self.tally.truncated),
             ("cut_bodies_total", self.tally.cut),
             ("cut_sitemaps_total", self.tally.cut_sitemaps),
             ("broken_codings_total", self.tally.broken),
+            ("pages_unchanged_total", self.tally.unchanged),
             ("duplicate_bodies_total", self.tally.duplicates),
             ("skipped_links_total", self.tally.skipped),
+            ("signals_total", self.signals.told()),
         ]
     }
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;

@@ -1,105 +1,93 @@
-//! Documents: bodies made ready for reading.
+//! Documents: what a body is, decided once and before it is read.
 //!
-//! In: decoded bodies and their charsets. Out: text, or bytes in an encoding that contains ASCII,
-//! which need not be decoded as a whole; what relative URLs in them refer to.
+//! In: a body without its codings, and what is said of it. Out: a [`Document`].
+//!
+//! A sitemap or a feed is known by its root element, text by the name that robots.txt, an index or
+//! its URL gives it, HTML by its type or its start, and what pages are made with by its type or its
+//! name. The first of these counts.
+//!
+//! Source: sitemaps.org protocol 0.9: a sitemap is XML or a text file, packed or not, whatever its
+//! name and type.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
-use rhumb_url::URL_BYTES_MAX;
-use rhumb_warc::content_coding::{self, Decoded};
 use url::Url;
 
-use crate::charset::Charset;
-use crate::feed::{Kind, Root, root};
-use crate::links::Mentions;
-use crate::references::{Syntax, text};
-use crate::scanner::Dialect;
+use crate::feed::{self, Root, root};
+use rhumb_markup::media_type::{MediaType, has_text_sitemap_name};
+use rhumb_markup::scanner::Dialect;
 
 /// Bytes of a document in which its root element is looked for first; then in eight times as many,
 /// and so on.
 const HEAD_BYTES: usize = 4096;
+/// Bytes in which the first character that is no white space is looked for.
+const START_BYTES: usize = 256;
 
-/// An HTML document ready for scanning.
-pub(crate) struct Document<'a> {
-    pub(crate) bytes: Cow<'a, [u8]>,
-    /// The encoding of `bytes`; UTF-8 where the document's own does not contain ASCII.
-    pub(crate) encoding: &'static Encoding,
-    /// The encoding of non-ASCII queries, `None` for UTF-8.
-    pub(crate) query_encoding: Option<&'static Encoding>,
-    pub(crate) dialect: Dialect,
+/// What is known of a body before it is read.
+#[derive(Clone, Copy)]
+pub(crate) struct About<'a> {
+    pub(crate) page: &'a Url,
+    /// What its server says that it is.
+    pub(crate) said: MediaType<'a>,
+    /// robots.txt, or an index, names it as a sitemap.
+    pub(crate) is_named_sitemap: bool,
 }
 
-impl<'a> Document<'a> {
-    pub(crate) fn new(body: Cow<'a, [u8]>, dialect: Dialect, charset: Charset) -> Self {
-        let query_encoding = query_encoding(charset);
-        if charset.encoding.is_ascii_compatible() {
-            return Document {
-                bytes: body,
-                encoding: charset.encoding,
-                query_encoding,
-                dialect,
-            };
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Document {
+    /// A sitemap in XML, an index of sitemaps, or a feed.
+    Feed(feed::Kind),
+    /// A sitemap as text: a URL on each line.
+    Text,
+    /// HTML, to be read like this.
+    Html(Dialect),
+    /// A style sheet.
+    Css,
+    /// The manifest of a web app.
+    Manifest,
+    /// Nothing that has links.
+    Other,
+}
+
+impl Document {
+    /// What a body is of which this is known.
+    pub(crate) fn of(body: &[u8], about: About<'_>) -> Self {
+        let path = about.page.path();
+        if let Some(kind) = feed_kind(|bytes| Cow::Borrowed(&body[..body.len().min(bytes)])) {
+            return Document::Feed(kind);
         }
-        // UTF-16 and ISO-2022-JP.
-        let bytes = Cow::Owned(decoded_text(&body, charset).into_owned().into_bytes());
-        Document {
-            bytes,
-            encoding: UTF_8,
-            query_encoding,
-            dialect,
+        if about.is_named_sitemap && !begins_like_markup(body) {
+            return Document::Text;
+        }
+        let html = about.said.html(body);
+        let has_name = has_text_sitemap_name(path) && !about.is_named_sitemap;
+        if has_name && html.is_none() && !about.said.is_markup_or_data() {
+            return Document::Text;
+        }
+        match html {
+            Some(dialect) => Document::Html(dialect),
+            None if about.said.is_style_sheet(path) => Document::Css,
+            None if about.said.is_manifest(path) => Document::Manifest,
+            None => Document::Other,
         }
     }
 
-    /// What is written in a text or, so `syntax` says, in an attribute.
-    pub(crate) fn said(&self, at: Range<usize>, syntax: Syntax) -> Cow<'_, str> {
-        let syntax = if self.dialect.is_xml() {
-            Syntax::Xml
-        } else {
-            syntax
-        };
-        text(&self.bytes[at], self.encoding, syntax)
-    }
-
-    /// What relative URLs refer to: the first `base` if it has a URL that can be one, else the
-    /// page.
-    pub(crate) fn base(&self, found: &Mentions, page: &Url) -> Url {
-        found
-            .base
-            .clone()
-            .and_then(|at| page.join(&self.said(at, Syntax::Attribute)).ok())
-            // A longer one makes no URL that could be crawled, and would be read anew for each
-            // link.
-            .filter(|base| {
-                base.as_str().len() <= URL_BYTES_MAX
-                    && !matches!(base.scheme(), "data" | "javascript")
-            })
-            .unwrap_or_else(|| page.clone())
+    /// Returns whether it is a sitemap: by itself, or because it is named as one and may be one, as
+    /// a feed may (sitemaps.org).
+    pub(crate) fn is_sitemap(self, about: About<'_>) -> bool {
+        match self {
+            Document::Feed(kind) => kind.is_sitemap() || about.is_named_sitemap,
+            Document::Text => true,
+            Document::Html(_) | Document::Css | Document::Manifest | Document::Other => false,
+        }
     }
 }
 
-/// The encoding in which a document of this charset writes non-ASCII queries, `None` for UTF-8.
-pub(crate) fn query_encoding(charset: Charset) -> Option<&'static Encoding> {
-    let output = charset.encoding.output_encoding();
-    (output != UTF_8).then_some(output)
-}
-
-/// A body as text.
-pub(crate) fn decoded_text(body: &[u8], charset: Charset) -> Cow<'_, str> {
-    charset
-        .encoding
-        .decode_without_bom_handling(&body[charset.mark_bytes..])
-        .0
-}
-
-/// What kind of sitemap or feed a body is, if it is one.
-pub(crate) fn feed_kind(body: &[u8]) -> Option<Kind> {
-    kind_by_head(|bytes| Cow::Borrowed(&body[..body.len().min(bytes)]))
-}
-
-/// The kind of a document of which `head` gives so many first bytes, or all.
-fn kind_by_head<'a>(head: impl Fn(usize) -> Cow<'a, [u8]>) -> Option<Kind> {
+/// What kind of sitemap or feed a document is, if it is one. `head` gives so many first bytes of it,
+/// or all.
+pub(crate) fn feed_kind<'a>(head: impl Fn(usize) -> Cow<'a, [u8]>) -> Option<feed::Kind> {
     let mut bytes = HEAD_BYTES;
     loop {
         let head = head(bytes);
@@ -114,7 +102,7 @@ fn kind_by_head<'a>(head: impl Fn(usize) -> Cow<'a, [u8]>) -> Option<Kind> {
 
 /// The beginning of a body, as text that contains ASCII. XML in UTF-16 is known by its first
 /// characters, too (XML 1.0, appendix F).
-pub(crate) fn with_ascii(head: &[u8]) -> Cow<'_, [u8]> {
+fn with_ascii(head: &[u8]) -> Cow<'_, [u8]> {
     let marked = match head {
         [b'<', 0, ..] => Some((UTF_16LE, 0)),
         [0, b'<', ..] => Some((UTF_16BE, 0)),
@@ -132,24 +120,75 @@ pub(crate) fn with_ascii(head: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Undoes gzip where it is not a coding of the body but the body itself: `sitemap.xml.gz`. What
-/// else is packed remains as it is, unless it `is_wanted`: most archives are nothing to read, and
-/// are not unpacked for nothing.
-pub(crate) fn unzipped(packed: Decoded<'_>, is_wanted: bool, bytes_max: usize) -> Decoded<'_> {
-    if !packed.body.starts_with(&[0x1F, 0x8B]) {
-        return packed;
+/// A file that begins like markup is no text.
+fn begins_like_markup(body: &[u8]) -> bool {
+    let head = with_ascii(&body[..body.len().min(START_BYTES)]);
+    let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&head);
+    head.trim_ascii_start().first() == Some(&b'<')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a body is at `http://a.test` and this path, with this type.
+    fn document(path: &str, media_type: &str, is_named_sitemap: bool, body: &str) -> Document {
+        let page = Url::parse("http://a.test").and_then(|url| url.join(path));
+        let values = [media_type.as_bytes()];
+        let about = About {
+            page: &page.unwrap(),
+            said: MediaType::of(values.into_iter().filter(|value| !value.is_empty())),
+            is_named_sitemap,
+        };
+        Document::of(body.as_bytes(), about)
     }
-    let plain = |bytes: usize| {
-        let coding = [b"gzip".as_slice()].into_iter();
-        content_coding::decode(coding, &packed.body, bytes.min(bytes_max))
-    };
-    let is_feed = || kind_by_head(|bytes| Cow::Owned(plain(bytes).body.into_owned())).is_some();
-    if !is_wanted && !is_feed() {
-        return packed;
+
+    #[test]
+    fn a_body_is_one_document_whatever_its_server_calls_it() {
+        let sitemap = "<?xml version='1.0'?><urlset>";
+        let urls = "http://a.test/1";
+        let html = Document::Html(Dialect::Html);
+        for (path, media_type, body, expected) in [
+            (
+                "/",
+                "text/html",
+                sitemap,
+                Document::Feed(feed::Kind::Sitemap),
+            ),
+            ("/", "text/css", "<rss>", Document::Feed(feed::Kind::Rss)),
+            ("/sitemap.txt", "image/png", urls, Document::Text),
+            ("/sitemap.txt", "application/json", urls, Document::Other),
+            ("/sitemap.txt", "text/plain", "<html>", html),
+            ("/", "text/html", urls, html),
+            ("/", "text/plain", "<!doctype html>", html),
+            ("/", "text/xml", "<html>", Document::Html(Dialect::Xhtml)),
+            ("/", "text/css", "a {}", Document::Css),
+            ("/a.css", "", "a {}", Document::Css),
+            ("/a.css", "text/plain", "a {}", Document::Other),
+            (
+                "/manifest.json",
+                "application/json",
+                "{}",
+                Document::Manifest,
+            ),
+            ("/", "", "", Document::Other),
+        ] {
+            let found = document(path, media_type, false, body);
+            assert_eq!(found, expected, "{path}, {media_type}, {body}");
+        }
     }
-    let Decoded { body, completeness } = plain(bytes_max);
-    Decoded {
-        body: Cow::Owned(body.into_owned()),
-        completeness: completeness.max(packed.completeness),
+
+    #[test]
+    fn what_is_named_as_a_sitemap_is_one_unless_it_begins_like_markup() {
+        for (body, expected) in [
+            ("http://a.test/1", Document::Text),
+            ("a {}", Document::Text),
+            ("", Document::Text),
+            (" <feed>", Document::Feed(feed::Kind::Atom)),
+            ("<p>", Document::Html(Dialect::Html)),
+            ("<x>", Document::Css),
+        ] {
+            assert_eq!(document("/", "text/css", true, body), expected, "{body}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Feeds: the links of XML documents made of nothing else: sitemaps and their indexes, RSS and
 //! Atom.
 //!
-//! In: a document, decoded. Out: its links as written, with what they refer to; its title and its
-//! language. What it is its root element says, whatever the server calls it.
+//! In: a document, decoded. Out: its links as written, with what they refer to, and the dates of
+//! its entries; its title and its language. What it is its root element says, whatever the server
+//! calls it.
 //!
 //! Read by the scanner, not by an XML parser: sitemaps that are cut, or feeds with a stray `&` or
 //! an element left open, keep what can be read. An element whose text counts ends with the next tag
@@ -21,8 +22,8 @@ use self::bases::Bases;
 use crate::links::source_of_link;
 use crate::options::Options;
 use crate::references::{Syntax, text};
-use crate::scanner::{Dialect, Scanner, Token, local, prefix};
 use crate::source::Source;
+use rhumb_markup::scanner::{Dialect, Scanner, Token, local, prefix};
 
 mod bases;
 
@@ -113,14 +114,54 @@ pub struct About {
     pub language: String,
 }
 
-/// Shows the links of a document of this kind, which has this URL, each with what it refers to if
-/// it is relative, until `show` wants no more.
-pub fn links(
+/// What a document says, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub enum Said<'a> {
+    /// An entry begins, or ends: what was said of the one before is all.
+    Entry,
+    /// A link.
+    Link {
+        /// Where it stands.
+        source: Source,
+        /// As written.
+        href: &'a str,
+        /// What it refers to if it is relative.
+        base: &'a Url,
+        /// It leads to the page that the entry is about.
+        is_page: bool,
+    },
+    /// When the page of the entry changed, as written.
+    Date(&'a str),
+}
+
+/// A text that counts.
+enum Text {
+    Link { href: String, is_page: bool },
+    Date(String),
+}
+
+impl Text {
+    fn said<'a>(&'a self, source: Source, base: &'a Url) -> Said<'a> {
+        match self {
+            Text::Date(date) => Said::Date(date),
+            Text::Link { href, is_page } => Said::Link {
+                source,
+                href,
+                base,
+                is_page: *is_page,
+            },
+        }
+    }
+}
+
+/// Shows what a document of this kind, which has this URL, says, until `show` wants no more. Dates
+/// are shown where they are wanted.
+pub fn said(
     document: &str,
     kind: Kind,
     url: &Url,
     options: &Options,
-    mut show: impl FnMut(Source, &str, &Url) -> bool,
+    mut show: impl FnMut(Said<'_>) -> bool,
 ) -> About {
     let scanner = Scanner::new(document.as_bytes(), Dialect::Xml);
     let about = About::default();
@@ -131,6 +172,7 @@ pub fn links(
         scanner,
         about,
         root: None,
+        is_in_entry: false,
         field: None,
     };
     let mut bases = Bases::new(url);
@@ -138,7 +180,7 @@ pub fn links(
     while let Some(token) = reader.scanner.next() {
         if reader
             .text(token)
-            .is_some_and(|link| !show(source, &link, bases.here()))
+            .is_some_and(|text| !show(text.said(source, bases.here())))
         {
             break;
         }
@@ -147,9 +189,13 @@ pub fn links(
                 let Some(base) = reader.base() else { break };
                 bases.start(name, base);
                 let is_whole = bases.are_said() && reader.scanner.closes_itself();
+                if reader.is_entry(name) {
+                    reader.is_in_entry = true;
+                    show(Said::Entry);
+                }
                 if reader
                     .start(name)
-                    .is_some_and(|link| !show(source, &link, bases.here()))
+                    .is_some_and(|text| !show(text.said(source, bases.here())))
                 {
                     break;
                 }
@@ -157,10 +203,17 @@ pub fn links(
                     bases.end(name);
                 }
             }
-            Token::End(name) => bases.end(name),
+            Token::End(name) => {
+                if reader.is_entry(name) {
+                    reader.is_in_entry = false;
+                    show(Said::Entry);
+                }
+                bases.end(name);
+            }
             Token::Data(_) | Token::Other => {}
         }
     }
+    show(Said::Entry);
     reader.about
 }
 
@@ -172,6 +225,8 @@ struct Reader<'a> {
     about: About,
     /// Prefix of the root's name.
     root: Option<&'a [u8]>,
+    /// It reads an entry: what a sitemap or feed has many of.
+    is_in_entry: bool,
     /// The element being read whose text counts, and what was read of it.
     field: Option<(Field, String)>,
 }
@@ -180,8 +235,11 @@ struct Reader<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Link,
-    /// A link if it is one: an identifier may be anything.
+    /// The link of the page that an entry is about.
+    Page,
+    /// The same if it is a link: an identifier may be anything.
     Identifier,
+    Date,
     Title,
     Language,
 }
@@ -193,8 +251,8 @@ const MARKUP: [&str; 26] = [
 ];
 
 impl<'a> Reader<'a> {
-    /// Reads the text before a token, and a CDATA section; gives the link that ends there.
-    fn text(&mut self, token: Token<'a>) -> Option<String> {
+    /// Reads the text before a token, and a CDATA section; gives the one that ends there.
+    fn text(&mut self, token: Token<'a>) -> Option<Text> {
         let (_, read) = self.field.as_mut()?;
         read.push_str(&text(
             &self.document.as_bytes()[self.scanner.text()],
@@ -212,11 +270,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn end_of_field(&mut self) -> Option<String> {
+    fn end_of_field(&mut self) -> Option<Text> {
         let (field, read) = self.field.take()?;
         let read = read.trim();
         let is_link = match field {
-            Field::Link => !read.is_empty(),
+            Field::Link | Field::Page => !read.is_empty(),
             Field::Identifier => read.starts_with("http://") || read.starts_with("https://"),
             Field::Title => {
                 self.about.title = read.to_owned();
@@ -226,8 +284,25 @@ impl<'a> Reader<'a> {
                 self.about.language = read.to_owned();
                 false
             }
+            Field::Date => return Some(Text::Date(read.to_owned())),
         };
-        is_link.then(|| read.to_owned())
+        let is_page = field != Field::Link && self.is_in_entry;
+        is_link.then(|| self.link(read.to_owned(), is_page))
+    }
+
+    fn link(&self, href: String, is_page: bool) -> Text {
+        Text::Link { href, is_page }
+    }
+
+    /// Returns whether an element of this name is an entry.
+    fn is_entry(&self, name: &[u8]) -> bool {
+        let entry = match self.kind {
+            Kind::Sitemap => "url",
+            Kind::Index => "sitemap",
+            Kind::Rss => "item",
+            Kind::Atom => "entry",
+        };
+        local(name).eq_ignore_ascii_case(entry.as_bytes())
     }
 
     /// What a start tag says its base is; none when the tag is not whole.
@@ -237,7 +312,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A start tag; gives the link that it is.
-    fn start(&mut self, name: &'a [u8]) -> Option<String> {
+    fn start(&mut self, name: &'a [u8]) -> Option<Text> {
         if self.root.is_none() {
             self.root = Some(prefix(name));
             let [language] = self.values(["xml:lang"])?;
@@ -257,25 +332,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn in_sitemap(&mut self, name: &'a [u8]) -> Option<String> {
+    fn in_sitemap(&mut self, name: &'a [u8]) -> Option<Text> {
         let is_of_root = Some(prefix(name)) == self.root;
         match local(name).to_ascii_lowercase().as_slice() {
             // An index may name its sitemaps without further ado.
-            b"loc" | b"sitemap" if is_of_root => self.read(Field::Link),
+            b"loc" | b"sitemap" if is_of_root => self.read(Field::Page),
+            b"lastmod" if is_of_root => self.date(),
             // Links to images and videos.
             b"loc" | b"content_loc" | b"player_loc" | b"thumbnail_loc" if self.options.embedded => {
                 self.read(Field::Link)
             }
-            b"link" => self.typed_link(),
+            // The page in other languages, for instance, which changes by itself.
+            b"link" => self.typed_link(false),
             _ => None,
         }
     }
 
-    fn in_feed(&mut self, name: &'a [u8]) -> Option<String> {
+    fn in_feed(&mut self, name: &'a [u8]) -> Option<Text> {
         let has_prefix = !prefix(name).is_empty();
         match local(name).to_ascii_lowercase().as_slice() {
-            b"link" if self.kind == Kind::Rss && !has_prefix => self.read(Field::Link),
-            b"link" => self.typed_link(),
+            b"link" if self.kind == Kind::Rss && !has_prefix => self.read(Field::Page),
+            b"link" => self.typed_link(self.kind == Kind::Atom),
+            b"updated" | b"published" | b"modified" | b"pubdate" | b"date" => self.date(),
             b"comments" if !has_prefix => self.read(Field::Link),
             b"guid" => {
                 let [is_permalink] = self.values(["ispermalink"])?;
@@ -290,19 +368,19 @@ impl<'a> Reader<'a> {
             b"language" if self.about.language.is_empty() => self.read(Field::Language),
             b"enclosure" | b"content" | b"thumbnail" if self.options.embedded => {
                 let [url, src] = self.values(["url", "src"])?;
-                Some(url.or(src)?.into_owned())
+                Some(self.link(url.or(src)?.into_owned(), false))
             }
             // An entry whose content is elsewhere.
             b"content" if self.kind == Kind::Atom => {
                 let [src] = self.values(["src"])?;
-                Some(src?.into_owned())
+                Some(self.link(src?.into_owned(), false))
             }
             _ => None,
         }
     }
 
-    /// `atom:link`, `xhtml:link`.
-    fn typed_link(&mut self) -> Option<String> {
+    /// `atom:link`, `xhtml:link`. `leads_to_page`: an alternate is the page of the entry.
+    fn typed_link(&mut self, leads_to_page: bool) -> Option<Text> {
         let [href, rel] = self.values(["href", "rel"])?;
         let href = href?.into_owned();
         let rel = rel.unwrap_or(Cow::Borrowed("alternate"));
@@ -310,11 +388,20 @@ impl<'a> Reader<'a> {
             "enclosure" => self.options.embedded,
             rel => source_of_link(rel.as_bytes(), self.options).is_some(),
         };
-        is_wanted.then_some(href)
+        let is_page = leads_to_page && self.is_in_entry && rel == "alternate";
+        is_wanted.then(|| self.link(href, is_page))
+    }
+
+    /// When the page of an entry changed.
+    fn date(&mut self) -> Option<Text> {
+        match self.options.news.is_some() && self.is_in_entry {
+            true => self.read(Field::Date),
+            false => None,
+        }
     }
 
     /// Begins to read the text of an element, up to the next tag.
-    fn read(&mut self, field: Field) -> Option<String> {
+    fn read(&mut self, field: Field) -> Option<Text> {
         self.field = Some((field, String::new()));
         None
     }

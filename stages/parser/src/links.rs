@@ -16,10 +16,10 @@ use self::prefixes::Prefixes;
 use crate::options::Options;
 use crate::prose::Prose;
 use crate::references::{Syntax, text};
-use crate::robots_meta::meta_says_nofollow;
-use crate::scanner::{Dialect, Scanner, Token, local, prefix, raw_text};
 use crate::source::Source;
+use rhumb_markup::scanner::{Dialect, Scanner, Token, local, prefix, raw_text};
 use rhumb_url::sketch::Sketch;
+use rhumb_usage::robots_tag;
 
 mod drawing;
 mod embedded;
@@ -302,8 +302,10 @@ impl<'a> Reader<'a> {
         if http_equiv.eq_ignore_ascii_case(b"refresh") {
             self.mention(content, Source::MetaRefresh);
         } else {
-            self.found.nofollow |=
-                meta_says_nofollow(self.bytes(&name), self.bytes(&content), self.agent);
+            let content = self.bytes(&content);
+            if robots_tag::addresses(self.bytes(&name), self.agent) {
+                robots_tag::of_meta(content, |said| self.found.nofollow |= said.says_nofollow());
+            }
         }
         Some(())
     }

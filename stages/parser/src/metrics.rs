@@ -24,6 +24,11 @@ pub const METRICS: &[Row] = &[
          (stages.parser.nofollow).",
     ),
     Row::counter(
+        "unwanted_total",
+        "pages",
+        "Pages whose owners refuse a purpose of the crawl, which are marked or withheld.",
+    ),
+    Row::counter(
         "truncated_links_total",
         "pages",
         "Pages with more links than limits.links_per_page, and sitemaps with more than \
@@ -47,6 +52,11 @@ pub const METRICS: &[Row] = &[
         "Pages whose content coding is damaged or unknown: what could be decoded is read.",
     ),
     Row::counter(
+        "pages_unchanged_total",
+        "pages",
+        "Pages that were visited again and are the same, byte for byte: nothing is read in them.",
+    ),
+    Row::counter(
         "duplicate_bodies_total",
         "pages",
         "Pages whose body another page had first (stages.parser.content_seen).",
@@ -55,6 +65,12 @@ pub const METRICS: &[Row] = &[
         "skipped_links_total",
         "URLs",
         "Links of such pages, which were taken from the other one.",
+    ),
+    Row::counter(
+        "signals_total",
+        "pages",
+        "Pages of which schedulers were told what they look like: of those that lead on to others, \
+         one in 32 (limits.shape_pages).",
     ),
 ];
 

@@ -2,47 +2,20 @@
 //!
 //! In: a body as it was sent, and what is said of it. Out: its plain bytes, within the limit of
 //! what they turn out to be: of pages or of sitemaps.
-//!
-//! Source: sitemaps.org protocol 0.9: a sitemap is XML or a text file, packed or not, whatever its
-//! name and type.
 
 use std::borrow::Cow;
 
-use rhumb_warc::content_coding::{Completeness, Decoded};
-use url::Url;
+use rhumb_warc::content_coding::{self, Completeness, Decoded};
 
-use crate::document::{feed_kind, unzipped, with_ascii};
-use crate::feed;
-use crate::media_type::{MediaType, has_text_sitemap_name};
-
-/// Bytes in which the first character that is no white space is looked for.
-const START_BYTES: usize = 256;
-
-/// What is known of a body before it is read.
-#[derive(Clone, Copy)]
-pub(crate) struct About<'a> {
-    pub(crate) page: &'a Url,
-    /// What its server says that it is.
-    pub(crate) said: MediaType<'a>,
-    /// robots.txt, or an index, names it as a sitemap.
-    pub(crate) is_named_sitemap: bool,
-}
-
-/// What a body is, as far as it does not take its type to tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Feed(feed::Kind),
-    TextSitemap,
-    Other,
-}
+use crate::document::{About, Document, feed_kind};
+use rhumb_markup::media_type::has_text_sitemap_name;
 
 /// An opened body.
 pub(crate) struct Opened<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) completeness: Completeness,
-    pub(crate) kind: Kind,
-    /// It is a sitemap: by itself, or because it is named as one and may be one, as a feed may
-    /// (sitemaps.org).
+    pub(crate) document: Document,
+    /// It is a sitemap, or named as one that it may be.
     pub(crate) is_sitemap: bool,
 }
 
@@ -68,37 +41,33 @@ fn within<'a>(decoded: Decoded<'a>, about: About<'_>, bytes_max: usize) -> Opene
         body: bytes,
         completeness,
     } = unzipped(decoded, is_wanted, bytes_max);
-    let kind = match feed_kind(&bytes) {
-        Some(kind) => Kind::Feed(kind),
-        None if is_text_sitemap(about, &bytes) => Kind::TextSitemap,
-        None => Kind::Other,
-    };
-    let is_sitemap = match kind {
-        Kind::Feed(kind) => kind.is_sitemap() || about.is_named_sitemap,
-        Kind::TextSitemap => true,
-        Kind::Other => false,
-    };
+    let document = Document::of(&bytes, about);
     Opened {
+        is_sitemap: document.is_sitemap(about),
         bytes,
         completeness,
-        kind,
-        is_sitemap,
+        document,
     }
 }
 
-/// Text, or packed text, that is named as a sitemap, whatever its type, or that has the name of
-/// one. A file that begins like markup is no text.
-fn is_text_sitemap(about: About<'_>, body: &[u8]) -> bool {
-    if about.is_named_sitemap {
-        return !begins_like_markup(body);
+/// Undoes gzip where it is not a coding of the body but the body itself: `sitemap.xml.gz`. What
+/// else is packed remains as it is, unless it `is_wanted`: most archives are nothing to read, and
+/// are not unpacked for nothing.
+fn unzipped(packed: Decoded<'_>, is_wanted: bool, bytes_max: usize) -> Decoded<'_> {
+    if !packed.body.starts_with(&[0x1F, 0x8B]) {
+        return packed;
     }
-    has_text_sitemap_name(about.page.path())
-        && !about.said.is_markup_or_data()
-        && about.said.html(body).is_none()
-}
-
-fn begins_like_markup(body: &[u8]) -> bool {
-    let head = with_ascii(&body[..body.len().min(START_BYTES)]);
-    let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&head);
-    head.trim_ascii_start().first() == Some(&b'<')
+    let plain = |bytes: usize| {
+        let coding = [b"gzip".as_slice()].into_iter();
+        content_coding::decode(coding, &packed.body, bytes.min(bytes_max))
+    };
+    let is_feed = || feed_kind(|bytes| Cow::Owned(plain(bytes).body.into_owned())).is_some();
+    if !is_wanted && !is_feed() {
+        return packed;
+    }
+    let Decoded { body, completeness } = plain(bytes_max);
+    Decoded {
+        body: Cow::Owned(body.into_owned()),
+        completeness: completeness.max(packed.completeness),
+    }
 }

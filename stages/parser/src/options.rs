@@ -1,5 +1,6 @@
 //! Options: which links an operator wants, and what is kept of them.
 
+use crate::news::News;
 use rhumb_config::{Nofollow, Pipeline};
 
 /// What is taken beside links to other pages.
@@ -18,6 +19,8 @@ pub struct Options {
     pub sketch: bool,
     /// The document is named as a sitemap, by robots.txt or by an index: text is read as one.
     pub is_named_sitemap: bool,
+    /// Which dates of entries are told; none: no dates are read.
+    pub news: Option<News>,
     /// What a page's wish not to be followed means.
     pub nofollow: Nofollow,
 }
@@ -32,6 +35,7 @@ impl From<&Pipeline> for Options {
             anchors: parser.anchors,
             sketch: pipeline.limits.shape_pages > 0,
             is_named_sitemap: false,
+            news: None,
             nofollow: parser.nofollow,
         }
     }

@@ -12,29 +12,31 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use encoding_rs::{Encoding, UTF_8};
+use rhumb_markup::metas::{METAS_BYTES_MAX, Meta, metas};
 use rhumb_url::redirect::{self, Target};
 use rhumb_url::{Rules, body_fingerprint, canonical, fingerprint, header_reference};
+use rhumb_usage::{is_of_meta, robots_tag};
 use rhumb_warc::content_coding::{self, Completeness};
 use rhumb_wire::message::{Anchor, Cut};
 use url::Url;
 
 use crate::charset::{Charset, charset, style_sheet_charset};
 use crate::css;
-use crate::document::{Document, decoded_text, query_encoding};
-use crate::feed;
+use crate::document::{About, Document};
+use crate::feed::{self, Said};
 use crate::link_header::links_in;
 use crate::links::{Mention, Mentions, mentions, source_of_link};
 use crate::manifest;
-use crate::media_type::MediaType;
-use crate::opened::{About, Kind, open};
+use crate::markup::{Markup, decoded_text, query_encoding};
+use crate::opened::open;
 use crate::options::Options;
 use crate::prose::collapsed;
 use crate::references::Syntax;
 use crate::refresh::refresh_target;
-use crate::robots_meta::header_says_nofollow;
-use crate::scanner::Dialect;
 use crate::source::Source;
 use crate::srcset;
+use rhumb_markup::media_type::MediaType;
+use rhumb_markup::scanner::Dialect;
 
 /// Bytes of a title that are kept.
 const TITLE_BYTES_MAX: usize = 256;
@@ -92,6 +94,9 @@ pub struct Links {
     pub sources: Vec<Source>,
     /// What the page writes about each URL, with [`Options::anchors`]; else empty.
     pub anchors: Vec<Anchor>,
+    /// When the page of each URL changed, where the document has an entry that says so and
+    /// [`Options::news`] are told: in milliseconds of Unix time. It ends with the last that is said.
+    pub news: Vec<Option<u64>>,
     /// Fingerprint of the decoded body of a document; none without a body.
     pub body: Option<u64>,
     /// Sketch of the text of an HTML document, with [`Options::sketch`].
@@ -122,6 +127,8 @@ pub struct Links {
     pub is_sitemap: bool,
     /// It is an index: its links are sitemaps.
     pub is_index: bool,
+    /// The metas that may say something of the use of the page.
+    pub metas: Vec<Meta>,
 }
 
 impl Links {
@@ -165,6 +172,7 @@ impl Links {
         self.urls = kept(std::mem::take(&mut self.urls), wanted);
         self.sources = kept(std::mem::take(&mut self.sources), wanted);
         self.anchors = kept(std::mem::take(&mut self.anchors), wanted);
+        self.news = kept(std::mem::take(&mut self.news), wanted);
     }
 }
 
@@ -197,14 +205,20 @@ pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, age
         return Links::default();
     };
     if let Some(target) = redirect::target(response.status, response.headers("location"), &page) {
-        return redirected(target, &page, limits, options);
+        return Links {
+            metas: metas_of(response, agent),
+            ..redirected(target, &page, limits, options)
+        };
     }
     match response.status {
         304 => Links::default(),
         200..=399 => {
-            let says_nofollow = response
-                .headers("x-robots-tag")
-                .any(|value| header_says_nofollow(value, agent));
+            let mut says_nofollow = false;
+            for value in response.headers("x-robots-tag") {
+                robots_tag::of_header(value, agent, |said| {
+                    says_nofollow |= said.says_nofollow();
+                });
+            }
             let links = Links {
                 nofollow: says_nofollow,
                 ..Links::default()
@@ -220,6 +234,7 @@ pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, age
                 places,
                 links_max,
                 in_vain: 0,
+                taken: None,
             };
             collector.headers(response);
             collector.body(response);
@@ -229,8 +244,19 @@ pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, age
             }
             collector.links
         }
-        _ => Links::default(),
+        _ => Links {
+            metas: metas_of(response, agent),
+            ..Links::default()
+        },
     }
+}
+
+/// The metas of a body in which no links are looked for.
+fn metas_of(response: &Response<'_>, agent: &str) -> Vec<Meta> {
+    let said = MediaType::of(response.headers("content-type"));
+    let codings = response.headers("content-encoding");
+    let decoded = content_coding::decode(codings, response.body, METAS_BYTES_MAX);
+    metas(said, &decoded.body, |name| is_of_meta(name, agent))
 }
 
 fn redirected(target: Target, page: &Url, limits: &Limits, options: &Options) -> Links {
@@ -274,6 +300,17 @@ struct Collector<'a> {
     links_max: usize,
     /// Links so far that were there already, or are no URLs.
     in_vain: usize,
+    /// Where the link stands that came last; none when it was not taken.
+    taken: Option<usize>,
+}
+
+/// What was said of an entry so far.
+#[derive(Default)]
+struct Entry {
+    /// Where the links of its page stand.
+    pages: Vec<usize>,
+    /// When that changed last, if that is news, in milliseconds of Unix time.
+    at_ms: Option<u64>,
 }
 
 impl Collector<'_> {
@@ -333,29 +370,16 @@ impl Collector<'_> {
             self.limits.decoded_bytes_max,
             self.limits.sitemap_bytes_max,
         );
-        let body = opened.bytes;
-        let kind = opened.kind;
         self.links.completeness = opened.completeness;
-        self.links.body = (!body.is_empty()).then(|| body_fingerprint(&body));
+        self.links.body = (!opened.bytes.is_empty()).then(|| body_fingerprint(&opened.bytes));
+        let is_wanted = |name: &[u8]| is_of_meta(name, self.agent);
+        self.links.metas = metas(said, &opened.bytes, is_wanted);
         self.links.is_sitemap = opened.is_sitemap;
         if opened.is_sitemap {
             // Those of its headers are none of its own.
             self.links_max = self.links.urls.len() + self.limits.links_per_sitemap_max;
         }
-        let charset = || charset(&body, said.charset, self.page.host_str());
-        if let Kind::Feed(kind) = kind {
-            let charset = charset();
-            self.links.is_index = kind == feed::Kind::Index;
-            self.feed(&decoded_text(&body, charset), kind, charset);
-        } else if kind == Kind::TextSitemap {
-            let charset = charset();
-            self.lines(&decoded_text(&body, charset), charset);
-        } else if let Some(dialect) = said.html(&body) {
-            let charset = charset();
-            self.html(Document::new(body, dialect, charset), charset);
-        } else if self.options.embedded {
-            self.made_with(&body, &said);
-        }
+        self.read(opened.document, opened.bytes, said.charset);
         if self.links.charset.is_some() && self.links.language.is_empty() {
             let said = response
                 .headers("content-language")
@@ -365,22 +389,40 @@ impl Collector<'_> {
         }
     }
 
-    /// A body that is no page, but may name what pages are made with.
-    fn made_with(&mut self, body: &[u8], said: &MediaType<'_>) {
-        let page = self.page;
-        if said.is_style_sheet(page.path()) {
-            let charset = style_sheet_charset(body, said.charset);
-            self.style(
-                &decoded_text(body, charset),
-                css::Kind::Sheet,
-                page,
-                query_encoding(charset),
-            );
-        } else if said.is_manifest(page.path()) {
-            manifest::urls(body)
-                .iter()
-                .all(|url| self.take(url, Source::Manifest, page, None, None));
+    /// Reads a document as what it is. `said`: the encoding that its server names.
+    fn read(&mut self, document: Document, body: Cow<'_, [u8]>, said: Option<&'static Encoding>) {
+        match document {
+            Document::Feed(kind) => self.feed(&body, kind, said),
+            Document::Text => self.lines(&body, said),
+            Document::Html(dialect) => self.html(body, dialect, said),
+            Document::Css if self.options.embedded => self.sheet(&body, said),
+            Document::Manifest if self.options.embedded => self.manifest(&body),
+            Document::Css | Document::Manifest | Document::Other => {}
         }
+    }
+
+    /// The encoding of a body that is read for its own sake: it is told.
+    fn charset(&mut self, body: &[u8], said: Option<&'static Encoding>) -> Charset {
+        let charset = charset(body, said, self.page.host_str());
+        self.links.charset = Some(charset.encoding.name());
+        charset
+    }
+
+    fn sheet(&mut self, body: &[u8], said: Option<&'static Encoding>) {
+        let charset = style_sheet_charset(body, said);
+        self.style(
+            &decoded_text(body, charset),
+            css::Kind::Sheet,
+            self.page,
+            query_encoding(charset),
+        );
+    }
+
+    fn manifest(&mut self, body: &[u8]) {
+        let page = self.page;
+        manifest::urls(body)
+            .iter()
+            .all(|url| self.take(url, Source::Manifest, page, None, None));
     }
 
     /// Takes what a style sheet, or a text like one, loads.
@@ -402,7 +444,9 @@ impl Collector<'_> {
         goes_on
     }
 
-    fn html(&mut self, document: Document<'_>, charset: Charset) {
+    fn html(&mut self, body: Cow<'_, [u8]>, dialect: Dialect, said: Option<&'static Encoding>) {
+        let charset = self.charset(&body, said);
+        let document = Markup::new(body, dialect, charset);
         let found = mentions(
             &document.bytes,
             document.dialect,
@@ -414,7 +458,6 @@ impl Collector<'_> {
             at.clone()
                 .map_or(Cow::Borrowed(""), |at| document.said(at, syntax))
         };
-        self.links.charset = Some(charset.encoding.name());
         self.links.title = collapsed(&said(&found.title, Syntax::Text), TITLE_BYTES_MAX);
         self.links.language = language(&said(&found.language, Syntax::Attribute));
         self.links.nofollow |= found.nofollow;
@@ -435,7 +478,7 @@ impl Collector<'_> {
         }
         let bytes = Cow::Borrowed(html.as_bytes());
         let dialect = Dialect::Html;
-        let document = Document {
+        let document = Markup {
             bytes,
             encoding: UTF_8,
             query_encoding: None,
@@ -450,7 +493,7 @@ impl Collector<'_> {
     fn mentioned(
         &mut self,
         found: &Mentions,
-        document: &Document<'_>,
+        document: &Markup<'_>,
         around: &Url,
         depth: usize,
     ) -> bool {
@@ -499,21 +542,57 @@ impl Collector<'_> {
         true
     }
 
-    fn feed(&mut self, document: &str, kind: feed::Kind, charset: Charset) {
+    fn feed(&mut self, body: &[u8], kind: feed::Kind, said: Option<&'static Encoding>) {
+        let charset = self.charset(body, said);
+        let document = decoded_text(body, charset);
         let page = self.page;
         let options = self.options;
-        let about = feed::links(document, kind, page, options, |source, href, base| {
-            self.take(href, source, base, None, None)
+        self.links.is_index = kind == feed::Kind::Index;
+        let mut entry = Entry::default();
+        let about = feed::said(&document, kind, page, options, |said| match said {
+            Said::Link {
+                source,
+                href,
+                base,
+                is_page,
+            } => {
+                let goes_on = self.take(href, source, base, None, None);
+                entry.pages.extend(self.taken.filter(|_| is_page));
+                goes_on
+            }
+            Said::Date(date) => {
+                let at_ms = options.news.and_then(|news| news.at_ms(date));
+                entry.at_ms = entry.at_ms.max(at_ms);
+                true
+            }
+            Said::Entry => {
+                self.tell(std::mem::take(&mut entry));
+                true
+            }
         });
-        self.links.charset = Some(charset.encoding.name());
         self.links.title = collapsed(&about.title, TITLE_BYTES_MAX);
         self.links.language = language(&about.language);
     }
 
-    fn lines(&mut self, document: &str, charset: Charset) {
+    /// All was said of an entry.
+    fn tell(&mut self, entry: Entry) {
+        if entry.at_ms.is_none() {
+            return;
+        }
+        let news = &mut self.links.news;
+        for place in entry.pages {
+            if news.len() <= place {
+                news.resize(place + 1, None);
+            }
+            news[place] = news[place].max(entry.at_ms);
+        }
+    }
+
+    fn lines(&mut self, body: &[u8], said: Option<&'static Encoding>) {
+        let charset = self.charset(body, said);
         let page = self.page;
-        feed::lines(document).all(|line| self.take(line, Source::Text, page, None, None));
-        self.links.charset = Some(charset.encoding.name());
+        feed::lines(&decoded_text(body, charset))
+            .all(|line| self.take(line, Source::Text, page, None, None));
     }
 
     /// Takes a link, written like this, if it is wanted, new and a URL; says whether there may be
@@ -526,6 +605,7 @@ impl Collector<'_> {
         query_encoding: Option<&'static Encoding>,
         about: Option<(&Mentions, &Mention)>,
     ) -> bool {
+        self.taken = None;
         if self.links.nofollow && self.options.obeys_nofollow() && !source.is_about_page() {
             return true;
         }
@@ -541,6 +621,7 @@ impl Collector<'_> {
         };
         let fingerprint = fingerprint(&url);
         if let Some(&place) = self.places.get(&fingerprint) {
+            self.taken = Some(place);
             if self.options.anchors && self.links.anchors[place].text.is_empty() {
                 self.links.anchors[place] = anchor();
             }
@@ -550,6 +631,7 @@ impl Collector<'_> {
             self.links.truncated = true;
             return false;
         }
+        self.taken = Some(self.links.urls.len());
         self.places.insert(fingerprint, self.links.urls.len());
         self.links.anchors.extend(self.options.anchors.then(anchor));
         self.links.sources.push(source);

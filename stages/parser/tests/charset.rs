@@ -5,7 +5,7 @@ use encoding_rs::{
     WINDOWS_1252,
 };
 use parser::charset::{charset, charset_in_content_type};
-use parser::media_type::MediaType;
+use rhumb_markup::media_type::MediaType;
 
 #[test]
 fn mark_header_and_declaration_are_believed_in_this_order() {

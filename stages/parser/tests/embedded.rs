@@ -22,6 +22,7 @@ const DEFAULT: Options = Options {
     anchors: false,
     sketch: false,
     is_named_sitemap: false,
+    news: None,
     nofollow: Nofollow::Obey,
 };
 const EMBEDDED: Options = Options {

@@ -21,6 +21,7 @@ const ALL: Options = Options {
     anchors: true,
     sketch: true,
     is_named_sitemap: false,
+    news: None,
     nofollow: Nofollow::Ignore,
 };
 

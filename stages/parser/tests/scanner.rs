@@ -4,8 +4,8 @@
 mod oracle;
 
 use oracle::{Piece, scanned, tokenized, tree};
-use parser::scanner::{Dialect, Scanner, Token};
 use proptest::prelude::*;
+use rhumb_markup::scanner::{Dialect, Scanner, Token};
 
 fn names(document: &str) -> Vec<String> {
     let name = |piece| match piece {

@@ -14,11 +14,13 @@
 //! core                             steps, and what each kind of event does
 //! servers                          servers in play, their leases and partitions
 //! frontier  budget  robots         URLs, pages left, robots.txt
+//! known                            pages that were visited
 //! politeness  step                 pauses and troubles; what a step makes
 //! settings
 //! ranking                          policies, qualities, the queue of servers
-//! quota                            what schedulers divide, and its ledgers
+//! quota                            what schedulers divide, its ledgers, and requests to them
 //! store  keys                      rows, keys
+//! visits                           which known page is visited next
 //! ```
 
 #![cfg_attr(
@@ -33,6 +35,7 @@ mod budget;
 mod core;
 mod frontier;
 pub mod keys;
+mod known;
 pub mod metrics;
 mod politeness;
 pub mod quota;
@@ -43,9 +46,11 @@ mod settings;
 pub mod spent;
 mod step;
 mod store;
+pub mod visits;
 
+pub use crate::core::dispatcher::Input;
 pub use crate::core::idle::Idle;
-pub use crate::core::scheduler::{Input, Scheduler, TABLES};
+pub use crate::core::scheduler::{Scheduler, TABLES};
 pub use crate::keys::schedulers::Schedulers;
 pub use crate::ranking::quality;
 pub use crate::ranking::topics::{TopicLimits, Topics, TurnRules};

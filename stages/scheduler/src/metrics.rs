@@ -7,7 +7,8 @@ pub const METRICS: &[Row] = &[
     Row::counter(
         "new_total",
         "URLs",
-        "New URLs that came, since the crawl began: outcomes + waiting + in flight (P3).",
+        "New URLs that came, since the crawl began: with visits_out they are outcomes + \
+         pages_given_total + waiting + in flight (P3).",
     ),
     Row::gauge(
         "new_in_generation",
@@ -179,6 +180,21 @@ pub const METRICS: &[Row] = &[
         "Connection time of a topic, since this process began: what its turns are measured in.",
     )
     .by(&["topic"]),
+    Row::gauge(
+        "topic_visits_budget_per_hour",
+        "visits an hour",
+        "Visits that this scheduler may plan in an hour of the budget that a topic has of its own \
+         (topics.*.recrawl.requests_per_second), 0 if it has none; of `default` those of the \
+         crawl's budget, which all others share.",
+    )
+    .by(&["topic"]),
+    Row::gauge(
+        "topic_visits_threshold_seconds",
+        "seconds",
+        "What the last planned visits were worth of pages that are compared with those of a topic, \
+         as visits_threshold_seconds tells it of the crawl's budget.",
+    )
+    .by(&["topic"]),
     Row::counter(
         "failures_excused_total",
         "failures",
@@ -205,6 +221,188 @@ pub const METRICS: &[Row] = &[
         "Sitemaps that a robots.txt names and that are left out, each time that it comes: more \
          than limits.sitemaps_per_server, or too long. Raise the limit if it matters.",
     ),
+    Row::counter(
+        "walls_total",
+        "URLs",
+        "URLs that ended refused because a challenge stood in the place of the page.",
+    ),
+    Row::counter(
+        "pages_known_total",
+        "pages",
+        "Pages that became known: they were visited, or given as known, and are visited again as \
+         recrawl.policy says.",
+    ),
+    Row::counter(
+        "visits_planned_total",
+        "visits",
+        "Visits of known pages that were planned, after a page's first.",
+    ),
+    Row::counter(
+        "visits_withdrawn_total",
+        "visits",
+        "Planned visits that ended without a request: the server was away, its job was lost, \
+         robots.txt forbids it now, or an operator dropped it.",
+    ),
+    Row::gauge(
+        "visits_out",
+        "visits",
+        "Planned visits that wait or are in flight.",
+    ),
+    Row::counter(
+        "pages_forgotten_total",
+        "pages",
+        "Known pages that were gone for longer than recrawl.forget_after, and are known no more.",
+    ),
+    Row::counter(
+        "pages_rested_total",
+        "pages",
+        "Known pages that came to have no next visit: they have had recrawl.visits_max of them, or \
+         the last one was withdrawn. Less pages_woken_total, it is how many have none now.",
+    ),
+    Row::counter(
+        "pages_woken_total",
+        "pages",
+        "Known pages that had no next visit, and have one again.",
+    ),
+    Row::counter(
+        "pages_given_total",
+        "URLs",
+        "New URLs whose pages were given as known (rhumb inject --known): they have no outcome.",
+    ),
+    Row::counter(
+        "pages_given_again_total",
+        "URLs",
+        "Those of them that changed nothing: the page was known from a visit of this crawl, from \
+         a later line, or has a planned visit.",
+    ),
+    Row::counter(
+        "visits_none_total",
+        "visits",
+        "Visits that found nothing: no answer about the page, or one 404 of a page that was there.",
+    ),
+    Row::counter(
+        "visits_new_total",
+        "visits",
+        "Visits that brought the page for the first time; those before had failed.",
+    ),
+    Row::counter(
+        "visits_changed_total",
+        "visits",
+        "Visits that found another page than before.",
+    ),
+    Row::counter(
+        "visits_unchanged_total",
+        "visits",
+        "Visits that found the same page as before.",
+    ),
+    Row::counter(
+        "visits_text_changed_total",
+        "visits",
+        "Visits that found another body with another text, by what the parser said in time.",
+    ),
+    Row::counter(
+        "visits_text_unchanged_total",
+        "visits",
+        "Visits that found another body with the same text: they count as no change for what is \
+         learned of the page.",
+    ),
+    Row::counter(
+        "visits_gone_total",
+        "visits",
+        "Visits that found the page gone.",
+    ),
+    Row::counter(
+        "visits_back_total",
+        "visits",
+        "Visits that found a page that was gone.",
+    ),
+    Row::gauge(
+        "visits_on",
+        "0 or 1",
+        "1 while known pages are visited again: recrawl.policy is not none, or that of a topic.",
+    ),
+    Row::gauge(
+        "visits_max",
+        "visits",
+        "Visits that a page has at most, as recrawl.visits_max says, or that of a topic if it is \
+         larger; 0: some have them without end.",
+    ),
+    Row::gauge(
+        "visits_budget_per_hour",
+        "visits an hour",
+        "Visits that this scheduler may plan in an hour: its part of recrawl.requests_per_second, \
+         and of what topics have of their own.",
+    ),
+    Row::gauge(
+        "visits_threshold_seconds",
+        "seconds",
+        "What the last planned visits of the crawl's budget were worth, in the mean: a page that is \
+         worth less waits. By the policy fresh the time for which a visit makes the copy current, \
+         times the importance of the page. The more budget, the lower.",
+    ),
+    Row::gauge(
+        "visits_overdue_seconds",
+        "seconds",
+        "For how long a page is over recrawl.interval_max, or that of its topic, at most, of those \
+         without a planned visit at servers that are not away. If it grows, raise \
+         recrawl.requests_per_second.",
+    ),
+    Row::gauge(
+        "pages_compared",
+        "pages",
+        "Known pages that are there, at the last look at all of them. A look takes as long as a \
+         quarter as many visits.",
+    ),
+    Row::gauge(
+        "pages_fresh_expected",
+        "pages",
+        "Those of pages_compared whose copy is the current one, in the mean, by what is learned of \
+         how often each changes.",
+    ),
+    Row::gauge(
+        "pages_age_seconds",
+        "seconds",
+        "The time since their last visits, of all pages_compared together.",
+    ),
+    Row::counter(
+        "changes_expected_total",
+        "visits",
+        "Changes that visits should have found since the scheduler began, by what was learned \
+         before each. It is near changes_found_total where pages_fresh_expected can be believed.",
+    ),
+    Row::counter(
+        "changes_found_total",
+        "visits",
+        "Changes that these visits found.",
+    ),
+    Row::counter(
+        "signals_counted_total",
+        "signals",
+        "Dates of sitemaps and feeds by which a known page has changed since its last visit, since \
+         the process began, as the next three.",
+    ),
+    Row::counter(
+        "signals_unknown_total",
+        "signals",
+        "Such dates of pages that are not known.",
+    ),
+    Row::counter(
+        "signals_old_total",
+        "signals",
+        "Such dates that were heard before, or of pages that were visited since.",
+    ),
+    Row::counter(
+        "signals_unheeded_total",
+        "signals",
+        "Such dates of pages that are visited again by another policy than fresh, or not at all.",
+    ),
+    Row::gauge(
+        "servers_signals_believed",
+        "servers",
+        "Servers whose signals are believed, by their kind: of those of which a known page was \
+         visited or signalled since the process began.",
+    )
+    .by(&["kind"]),
     Row::counter(
         "foreign_total",
         "messages",

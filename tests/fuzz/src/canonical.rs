@@ -133,8 +133,7 @@ fn is_split(url: &str) -> bool {
     let input = FoundUrls {
         origin,
         urls: [url].into_iter().collect(),
-        anchors: Vec::new(),
-        sketch: None,
+        ..FoundUrls::default()
     };
     splitter
         .step(

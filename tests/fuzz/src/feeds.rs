@@ -6,9 +6,10 @@
 //! Input: a byte that says where to cut, then lines, of which each is a URL, a value of
 //! `Content-Type` and a piece of a document.
 
-use parser::feed::{Kind, Root, links, root};
-use parser::media_type::MediaType;
+use parser::feed::{Kind, Root, Said, root, said};
+use parser::news::News;
 use parser::options::Options;
+use rhumb_markup::media_type::MediaType;
 use url::Url;
 
 /// Takes one input.
@@ -37,14 +38,14 @@ fn roots(document: &[u8], cut: usize) {
 
 /// Writes each line in one of the ways in which a URL can be written.
 fn sitemap(text: &str, how: usize) {
-    let said: Vec<&str> = text
+    let urls: Vec<&str> = text
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.contains(['\0', '\u{FFFD}']))
         .collect();
     let comment = text.replace("--", "- ").replace('-', "- ");
     let mut document = format!("<?xml version='1.0'?><!-- {comment} --><urlset>");
-    for (number, url) in said.iter().enumerate() {
+    for (number, url) in urls.iter().enumerate() {
         let escaped = url.replace('&', "&amp;").replace('<', "&lt;");
         document.push_str(&match (number + how) % 5 {
             0 => format!("<loc>{escaped}</loc>"),
@@ -66,14 +67,16 @@ fn sitemap(text: &str, how: usize) {
     assert_eq!(root(document.as_bytes(), true), Root::Of(Kind::Sitemap));
     let page = Url::parse("http://h.example/s.xml").expect("a URL");
     let mut found = Vec::new();
-    links(
+    said(
         &document,
         Kind::Sitemap,
         &page,
         &Options::default(),
-        |_, link, base| {
-            assert_eq!(base, &page);
-            found.push(link.to_owned());
+        |said| {
+            if let Said::Link { href, base, .. } = said {
+                assert_eq!(base, &page);
+                found.push(href.to_owned());
+            }
             true
         },
     );
@@ -81,19 +84,23 @@ fn sitemap(text: &str, how: usize) {
         !url.chars()
             .any(|c| (c < ' ' && c != '\t') || matches!(c, '\u{FFFE}' | '\u{FFFF}'))
     };
-    if said.iter().all(is_of_xml) {
-        assert_eq!(found, said);
+    if urls.iter().all(is_of_xml) {
+        assert_eq!(found, urls);
     }
     // Whatever it is, it ends.
-    links(
+    said(
         text,
         Kind::Atom,
         &page,
         &Options {
             embedded: true,
+            news: Some(News {
+                after_ms: 0,
+                until_ms: u64::MAX,
+            }),
             ..Options::default()
         },
-        |_, _, _| true,
+        |_| true,
     );
 }
 
@@ -103,5 +110,5 @@ fn types(value: &[u8], body: &[u8]) {
     assert_eq!(said, same);
     assert_eq!(said.html(body), same.html(body));
     let html = MediaType::of([value, b"text/html"].into_iter());
-    assert_eq!(html.html(body), Some(parser::scanner::Dialect::Html));
+    assert_eq!(html.html(body), Some(rhumb_markup::scanner::Dialect::Html));
 }

@@ -7,7 +7,7 @@
 #[path = "../../../stages/parser/tests/oracle/mod.rs"]
 mod oracle;
 
-use parser::scanner::{Dialect, Scanner};
+use rhumb_markup::scanner::{Dialect, Scanner};
 
 /// Pieces of which nothing has to be remembered that is too deep.
 const PIECES_MAX: usize = 40;

@@ -14,19 +14,9 @@ use rhumb_stage::{Core, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_url::url_cache::UrlCache;
 use rhumb_wire::message::envelope::HEADER_BYTES;
-use rhumb_wire::message::{
-    Ask, AskReply, Boosts, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage,
-    Errand, FRAME_VERSION, FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report,
-    SplitUrls, ToFetcher, decode, encode, frame, payloads, tap,
-};
-use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
-use rkyv::bytecheck::CheckBytes;
-use rkyv::rancor::Error as Rancor;
-use rkyv::ser::allocator::ArenaHandle;
-use rkyv::util::AlignedVec;
-use rkyv::{Deserialize, Serialize};
+use rhumb_wire::message::{Edge, FRAME_VERSION, MESSAGES, MessageRow, frame, payloads, tap};
+use rhumb_wire::topology::{self, StageName};
 use scheduler::Scheduler;
-use std::fmt::Debug;
 use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -41,45 +31,27 @@ pub fn run(data: &[u8]) {
         return;
     };
     unframe(edge, data);
-    match edge {
-        Edge::UrlsFound => {
-            let payload = check::<FoundUrls>(data);
-            take(
-                Splitter::new((&*PIPELINE).into(), UrlCache::fixed(&[]), 0),
-                edge,
-                &payload,
-            );
+    for row in MESSAGES.iter().filter(|row| row.edge == edge) {
+        let payload = check(row, data);
+        let consumers = topology::consumers(edge).filter(|_| !row.is_reply);
+        consumers.for_each(|(stage, _)| give(stage, edge, &payload));
+    }
+}
+
+/// Gives a payload to the core of a stage.
+fn give(stage: StageName, edge: Edge, payload: &[u8]) {
+    match stage {
+        StageName::HostSplitter => {
+            let splitter = Splitter::new((&*PIPELINE).into(), UrlCache::fixed(&[]), 0);
+            take(splitter, edge, payload);
         }
-        Edge::UrlsSplit => read::<Dedup>(edge, &check::<SplitUrls>(data)),
-        Edge::UrlsNew => take(
-            Resolver::new((&*PIPELINE).into()),
-            edge,
-            &check::<NewUrls>(data),
-        ),
-        Edge::UrlsReady => read::<Scheduler>(edge, &check::<ReadyUrls>(data)),
-        Edge::FetchAsks => {
-            check::<AskReply>(data);
-            read::<Scheduler>(edge, &check::<Ask>(data));
-        }
-        // The fetcher's core reads them as they are.
-        Edge::FetchJobs => drop(check::<ToFetcher>(data)),
-        Edge::FetchReports => read::<Scheduler>(edge, &check::<Report>(data)),
-        Edge::Pages => take(Parser::new((&*PIPELINE).into()), edge, &check::<Page>(data)),
-        Edge::Outcomes => drop(check::<Outcomes>(data)),
-        Edge::Documents => drop(check::<Documents>(data)),
-        Edge::Further { .. } => unreachable!("an edge of the table"),
-        Edge::DnsRefresh => take(
-            Resolver::new((&*PIPELINE).into()),
-            edge,
-            &check::<DnsRefresh>(data),
-        ),
-        Edge::Errands => read::<Scheduler>(edge, &check::<Errand>(data)),
-        Edge::UrlsFiltered => drop(check::<FilteredUrls>(data)),
-        Edge::UrlsBoosts => read::<Scheduler>(edge, &check::<Boosts>(data)),
-        Edge::ContentAsks => {
-            check::<ContentReply>(data);
-            read::<Dedup>(edge, &check::<ContentAsk>(data));
-        }
+        StageName::Resolver => take(Resolver::new((&*PIPELINE).into()), edge, payload),
+        StageName::Parser => take(Parser::new((&*PIPELINE).into()), edge, payload),
+        // They need a store to take it.
+        StageName::Dedup => read::<Dedup>(edge, payload),
+        StageName::Scheduler => read::<Scheduler>(edge, payload),
+        // They read messages as they are.
+        StageName::Fetcher | StageName::Archiver => {}
     }
 }
 
@@ -114,36 +86,26 @@ fn unframe(edge: Edge, data: &[u8]) {
 }
 
 /// Reads a payload as it is and repaired, and writes what it held; gives the repaired payload.
-fn check<M>(data: &[u8]) -> Vec<u8>
-where
-    M: EdgeMessage
-        + PartialEq
-        + Debug
-        + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
-    M::Archived:
-        for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
-{
-    let _ = decode::<M>(data);
-    let payload = repaired::<M>(data.get(HEADER_BYTES..).unwrap_or_default());
-    let message = decode::<M>(&payload);
-    if let Ok(message) = &message {
-        assert_eq!(decode::<M>(&encode(message)).as_ref(), Ok(message));
+fn check(row: &MessageRow, data: &[u8]) -> Vec<u8> {
+    let _ = (row.again)(data);
+    let payload = repaired(row, data.get(HEADER_BYTES..).unwrap_or_default());
+    let again = (row.again)(&payload);
+    if let Ok(again) = &again {
+        assert_eq!((row.json)(again), (row.json)(&payload));
+        assert_eq!((row.again)(again).as_ref(), Ok(again));
     }
     // A tap shows the messages of an edge, not the replies to them.
-    let shown = tap::json(M::EDGE, &payload);
-    assert!(
-        message.is_err() || shown.is_ok() || M::VERSION > 100,
-        "{shown:?}"
-    );
+    let shown = tap::json(row.edge, &payload);
+    assert!(again.is_err() || shown.is_ok() || row.is_reply, "{shown:?}");
     payload
 }
 
 /// An archive in an envelope that fits it.
-fn repaired<M: EdgeMessage>(archive: &[u8]) -> Vec<u8> {
+fn repaired(row: &MessageRow, archive: &[u8]) -> Vec<u8> {
     let checksum = xxh3_64(archive).to_le_bytes();
     [
         b"RHMB".as_slice(),
-        &[M::EDGE.number(), M::VERSION, 0, 0],
+        &[row.edge.number(), row.version, 0, 0],
         &checksum,
         archive,
     ]

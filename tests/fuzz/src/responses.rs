@@ -4,6 +4,7 @@
 //! Input: a byte that says how it is served, then lines of headers (`name: value`) up to an empty
 //! one, then the body.
 
+use parser::news::News;
 use parser::options::Options;
 use parser::page::{Limits, Links, Response, links_by};
 use rhumb_config::Nofollow;
@@ -55,6 +56,10 @@ pub fn run(data: &[u8]) {
         anchors: on,
         sketch: on,
         is_named_sitemap,
+        news: on.then_some(News {
+            after_ms: 0,
+            until_ms: u64::MAX,
+        }),
         nofollow,
     };
     let response = Response {
@@ -71,6 +76,7 @@ pub fn run(data: &[u8]) {
 fn check(found: &Links, options: &Options) {
     assert!(found.urls.len() <= LIMITS.links_per_sitemap_max);
     assert_eq!(found.sources.len(), found.urls.len());
+    assert!(found.news.len() <= found.urls.len());
     let mut seen = HashSet::new();
     for url in &found.urls {
         assert!(

@@ -22,7 +22,6 @@
 mod arm;
 mod chained_cache;
 mod claims;
-mod cpu;
 mod crawler;
 mod figure;
 mod hit_rates;

@@ -5,14 +5,14 @@
 
 use anyhow::ensure;
 use rhumb_config::topics::Depths;
-use rhumb_config::{DownloadPause, OverBudget, Policy};
+use rhumb_config::{Bytes, Pipeline, Policy};
 use rhumb_partition::{Directory, Owners};
 use rhumb_stage::store::{MemoryStore, Store as _};
 use rhumb_stage::{Core as _, Event, Output, Ticket};
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
-    Ask, Job, Origin, Quality, ReadyUrls, RequestEnd, Resolution, ServerResolution, ToFetcher,
-    Validators, decode,
+    Ask, Job, Origin, Quality, ReadyUrls, RequestEnd, Resolution, ResponseSummary,
+    ServerResolution, ToFetcher, decode,
 };
 use scheduler::quality::Provider;
 use scheduler::{Input, Scheduler, Schedulers, Settings, Topics};
@@ -159,17 +159,11 @@ impl Instance {
 
 /// The answer of a server, after so many microseconds.
 pub(crate) fn response(elapsed_us: u64) -> RequestEnd {
-    RequestEnd::Response {
+    RequestEnd::Response(ResponseSummary {
         status: 200,
-        bytes: 0,
-        truncated: false,
         elapsed_us: micros(elapsed_us),
-        retry_after_s: None,
-        fetched_at_ms: 0,
-        media_type: String::new(),
-        validators: Validators::default(),
-        lacks: None,
-    }
+        ..ResponseSummary::default()
+    })
 }
 
 /// Microseconds, as reports have them.
@@ -193,45 +187,34 @@ pub(crate) fn origin(topic: &str, page: &str, quality: Quality) -> Origin {
 /// No politeness except one connection per server. A new server has the paper's estimates, and
 /// servers take turns.
 pub(crate) fn settings(schedulers: u16) -> Settings {
-    Settings {
-        generation: 1,
-        life: 0,
-        directory: Directory::new(schedulers),
-        delay: Duration::ZERO,
-        crawl_delay_max: Duration::ZERO,
-        download_pause: DownloadPause {
-            factor: 0,
-            max: Duration::ZERO,
-        },
-        retry_after_max: Duration::ZERO,
-        connections_per_address: 0,
-        groups: Vec::new().into(),
-        respect_robots: false,
-        robots_lifetime: FOR_EVER,
-        product_token: "rhumb".to_owned(),
-        policy: Policy::BreadthFirst,
-        quality: Provider::Flow.into(),
-        requests_per_connection: 50,
-        visit_budget: FOR_EVER,
-        first_answer_timeout: FOR_EVER,
-        job_lease: FOR_EVER,
-        attempts: 1,
-        retry_wait: Duration::ZERO,
-        retry_wait_max: Duration::ZERO,
-        robots_cache_bytes: 0,
-        resolve_attempts: 1,
-        server_failures_max: 1,
-        ask_lifetime: FOR_EVER,
-        no_address_lifetime: FOR_EVER,
-        schedulers: Schedulers::of(&Owners::new(1, 1), 0),
-        pages_max: 0,
-        pages_per_domain: 0,
-        pages_per_host: 0,
-        over_budget: OverBudget::End,
-        sitemaps_per_server: 0,
-        sitemap_guess: false,
-        shape_pages: 0,
-        topics: Topics::new([], FOR_EVER),
-        max_depth: Depths::all(u16::MAX),
-    }
+    let mut settings = Settings::new(&Pipeline::default(), Provider::Flow.into());
+    settings.directory = Directory::new(schedulers);
+    let politeness = &mut settings.politeness;
+    politeness.delay = Duration::ZERO;
+    politeness.crawl_delay_max = Duration::ZERO;
+    politeness.download_factor = 0;
+    politeness.retry_after_max = Duration::ZERO;
+    politeness.respect_robots = false;
+    politeness.robots_lifetime = FOR_EVER;
+    let scheduler = &mut settings.scheduler;
+    scheduler.policy = Policy::BreadthFirst;
+    scheduler.requests_per_connection = 50;
+    scheduler.visit_budget = FOR_EVER;
+    scheduler.job_lease = FOR_EVER;
+    scheduler.attempts = 1;
+    scheduler.retry_wait = Duration::ZERO;
+    scheduler.retry_wait_max = Duration::ZERO;
+    scheduler.robots_cache_bytes = Bytes(0);
+    scheduler.resolve_attempts = 1;
+    scheduler.server_failures_max = 1;
+    let limits = &mut settings.limits;
+    limits.first_answer_timeout = FOR_EVER;
+    limits.sitemaps_per_server = 0;
+    limits.shape_pages = 0;
+    settings.ask_lifetime = FOR_EVER;
+    settings.no_address_lifetime = FOR_EVER;
+    settings.schedulers = Schedulers::of(&Owners::new(1, 1), 0);
+    settings.topics = Topics::new([], FOR_EVER);
+    settings.max_depth = Depths::all(u16::MAX);
+    settings
 }

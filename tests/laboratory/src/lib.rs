@@ -9,6 +9,8 @@
 //!
 //! - [`dns`]: name caches, concurrent lookups, and the queues and sockets of a crawler (Yin, Yin
 //!   and Huang 2008; the cached, non-blocking resolver for crawlers, 2008).
+//! - [`fresh`]: pages that are visited again, by value (Cho and Garcia-Molina 2000 and 2003; Azar
+//!   and others 2018; Busa-Fekete and others 2025).
 //! - [`order`]: the order in which a crawl comes to the pages that matter (Cho, Garcia-Molina and
 //!   Page 1998; Abiteboul, Preda and Cobena 2003).
 //! - [`partitions`]: how instances share the hosts, and what moves when one comes or goes (PQ-MCSA;
@@ -19,7 +21,9 @@
 
 use std::fmt;
 
+mod cpu;
 pub mod dns;
+pub mod fresh;
 mod instance;
 pub mod order;
 mod page_rank;

@@ -4,7 +4,7 @@
 //! claims hold.
 
 use clap::Parser;
-use laboratory::{Claim, dns, order, partitions, scheduling, topics, url_cache};
+use laboratory::{Claim, dns, fresh, order, partitions, scheduling, topics, url_cache};
 use rhumb::lab::{Experiment, OrderOfCrawl};
 use rhumb::output::line;
 use std::path::PathBuf;
@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     rhumb_node::log::begin(&rhumb_config::Log::default(), "rhumb");
     let hold = match experiment {
         Experiment::Dns { out, seed } => run_dns(out, seed),
+        Experiment::Fresh { out, seed } => run_fresh(out, seed),
         Experiment::Order(what) => run_order(what),
         Experiment::Partitions { out, seed } => run_partitions(out, seed),
         Experiment::Scheduling { out, search, seed } => match search {
@@ -60,6 +61,27 @@ fn run_dns(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
         folder.display()
     ));
     Ok(all_hold(&claims))
+}
+
+/// Runs the experiment on visits of known pages. Returns whether all claims hold.
+fn run_fresh(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
+    let defaults = fresh::Settings::default();
+    let settings = fresh::Settings {
+        folder: folder.clone(),
+        seed: seed.unwrap_or(defaults.seed),
+        ..defaults
+    };
+    let findings = fresh::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    line(format_args!(
+        "written  {0}/fresh.csv {0}/fresh-runs.csv {0}/fresh.svg",
+        folder.display()
+    ));
+    let hold = all_hold(&findings.claims);
+    findings
+        .lines
+        .iter()
+        .for_each(|found| line(format_args!("fresh    {found}")));
+    Ok(hold)
 }
 
 /// Runs the experiment on the order of a crawl. Returns whether all claims hold.

@@ -527,7 +527,6 @@ impl Process {
                     let boosts = Boosts {
                         partition,
                         boosts: hosts.iter().map(boost).collect(),
-                        ..Boosts::default()
                     };
                     sent += boosts.boosts.len();
                     self.step(Edge::UrlsBoosts, &encode(&boosts))?;

@@ -452,6 +452,7 @@ impl Process {
         }
         if !changes.is_empty() {
             self.store.commit(&changes)?;
+            self.core.committed()?;
         }
         let at = self.started.elapsed();
         self.left.extend(

@@ -71,6 +71,15 @@ struct Cli {
     /// hosts of 120 pages, after the first seconds of a crawl, instead
     #[arg(long, value_name = "MS", num_args = 0..=1, default_missing_value = "300")]
     slow_dns: Option<u64>,
+    /// How fresh a crawl keeps 2,000 pages that change, at 400 visits a second, on the way from
+    /// visits in turn to the best plan; each of the rounds takes 150 s and has a web of its own,
+    /// instead
+    #[arg(long)]
+    freshness: bool,
+    /// What a visit of a known page costs on the modern web that finds another body, the body of
+    /// before, or is answered 304, instead
+    #[arg(long)]
+    visits: bool,
     /// How soon crawls with these policies of the scheduler, each with a quality and other keys,
     /// come to the pages that matter, such as `--order breadth-first capacity:flow`, by PageRank
     /// and the order of requests, instead
@@ -155,6 +164,10 @@ fn main() -> anyhow::Result<ExitCode> {
         url_seen(&cli, sizes)?;
     } else if let Some(latency_ms) = cli.slow_dns {
         slow_dns(&cli, latency_ms)?;
+    } else if cli.freshness {
+        freshness(&cli)?;
+    } else if cli.visits {
+        visits(&cli)?;
     } else if let Some(policies) = &cli.order {
         order(&cli, policies)?;
     } else if cli.figures {
@@ -572,6 +585,58 @@ fn slow_dns(cli: &Cli, latency_ms: u64) -> anyhow::Result<()> {
         ("requests/s, whole crawl", whole),
     ] {
         println!("{name:<24} {instant:>12.3} {slow:>12.3} {ratio:>8.3}");
+    }
+    Ok(())
+}
+
+fn freshness(cli: &Cli) -> anyhow::Result<()> {
+    ensure!(cli.rounds > 0, "--rounds must be at least 1");
+    let mut ways = Vec::new();
+    for seed in 1..=cli.rounds as u64 {
+        let fresh = bench::freshness::measure(seed, &cli.set)?;
+        ways.extend(fresh.way);
+        if cli.json {
+            println!("{}", serde_json::to_string(&fresh)?);
+            continue;
+        }
+        let way = fresh.way.map_or("-".to_owned(), |way| format!("{way:.2}"));
+        println!(
+            "seed {seed}: way {way}  share {:.3}  uniform {:.3}  optimum {:.3}  visits {}",
+            fresh.share, fresh.uniform, fresh.optimum, fresh.visits
+        );
+    }
+    if !cli.json && !ways.is_empty() {
+        println!(
+            "median way from uniform to the optimum: {:.2}",
+            median(ways)
+        );
+    }
+    Ok(())
+}
+
+fn visits(cli: &Cli) -> anyhow::Result<()> {
+    ensure!(cli.rounds > 0, "--rounds must be at least 1");
+    let mut unchanged = Vec::new();
+    let mut not_modified = Vec::new();
+    for _ in 0..cli.rounds {
+        let costs = bench::visits::measure(&cli.set)?;
+        unchanged.push(costs.unchanged / costs.changed);
+        not_modified.push(costs.not_modified / costs.unchanged);
+        if cli.json {
+            println!("{}", serde_json::to_string(&costs)?);
+            continue;
+        }
+        println!(
+            "CPU ms a visit: changed {:.2}  unchanged {:.2}  304 {:.2}",
+            costs.changed, costs.unchanged, costs.not_modified
+        );
+    }
+    if !cli.json {
+        println!(
+            "medians: unchanged to changed {:.2}, 304 to unchanged {:.2}",
+            median(unchanged),
+            median(not_modified)
+        );
     }
     Ok(())
 }

@@ -16,7 +16,13 @@ pub fn assert_conserved(summary: &Summary) {
         json(summary)
     );
     let ended: u64 = summary.outcomes.values().sum();
-    assert_eq!(summary.urls_new, ended, "new = outcomes: {}", json(summary));
+    let given = summary.recrawl.as_ref().map_or(0, |recrawl| recrawl.given);
+    assert_eq!(
+        summary.urls_new,
+        ended + given,
+        "new = outcomes + given: {}",
+        json(summary)
+    );
     assert_eq!(summary.waiting + summary.in_flight, 0, "{}", json(summary));
 }
 

@@ -3,14 +3,13 @@
 //! Invariant: a process that was started has ended when its value is dropped.
 
 use super::assertions::json;
-use super::command::{
-    COMMAND_AT_MOST, POLL, Said, binaries, ended_within, metric, path_text, rhumb,
-};
+use super::command::{COMMAND_AT_MOST, POLL, Said, binaries, ended_within, metric, path_text, run};
 use anyhow::Context as _;
 use rhumb::handle::Handle;
-use rhumb::status::Summary;
+use rhumb::status::{ProcessUse, Summary};
 use rhumb_bus::Access;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::PathBuf;
@@ -19,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// How long a crawl may take to drain.
 const DRAIN_AT_MOST: Duration = Duration::from_secs(45);
+/// How long a process may take to answer.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Time between two looks at a whole crawl: each asks all its streams and processes, and with eight
 /// crawls beside each other looks would take more of the processors than crawls.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -125,10 +126,19 @@ impl Running {
     /// # Panics
     /// When it does not end in time.
     pub fn rhumb(&self, arguments: &[&str]) -> Said {
-        let data = path_text(&self.data());
-        let mut all = arguments.to_vec();
-        all.extend(["--data", &data]);
-        rhumb(&all)
+        self.rhumb_within(COMMAND_AT_MOST, arguments)
+    }
+
+    /// Runs another `rhumb` command on this crawl that may wait for processes that died.
+    ///
+    /// # Panics
+    /// When it does not end in time.
+    pub fn rhumb_within(&self, at_most: Duration, arguments: &[&str]) -> Said {
+        let mut command = Command::new(binaries().join("rhumb"));
+        run(
+            command.args(arguments).arg("--data").arg(self.data()),
+            at_most,
+        )
     }
 
     /// Taps an edge from now on, to the crawl's end.
@@ -163,12 +173,7 @@ impl Running {
     /// # Panics
     /// When it does not tell.
     pub fn count(&self, stage: &str, name: &str) -> u64 {
-        let status = self.status().expect("the crawl answers");
-        let process = status
-            .processes
-            .iter()
-            .find(|process| process.stage == stage)
-            .expect("an instance");
+        let process = self.instance(stage);
         metric(&process.work.as_ref().expect("a stage").listen, name)
     }
 
@@ -220,22 +225,31 @@ impl Running {
     /// # Panics
     /// When it cannot be found.
     pub fn pid(&self, stage: &str) -> u32 {
-        let pid = if stage == "broker" {
-            self.broker_pid()
-        } else {
-            self.stage_pid(stage)
-        };
-        pid.unwrap_or_else(|| panic!("no {stage} runs:\n{}", self.log()))
+        match stage {
+            "broker" => self.broker_pid().expect("a broker"),
+            _ => self.instance(stage).pid,
+        }
     }
 
     fn stage_pid(&self, stage: &str) -> Option<u32> {
-        Some(
-            self.status()?
-                .processes
-                .iter()
-                .find(|process| process.stage == stage)?
-                .pid,
-        )
+        self.find_instance(stage).map(|process| process.pid)
+    }
+
+    /// The first instance of a stage. One that is busy does not answer at once.
+    fn instance(&self, stage: &str) -> ProcessUse {
+        let end = Instant::now() + ANSWERS_WITHIN;
+        loop {
+            if let Some(process) = self.find_instance(stage) {
+                return process;
+            }
+            assert!(Instant::now() < end, "no {stage} runs:\n{}", self.log());
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn find_instance(&self, stage: &str) -> Option<ProcessUse> {
+        let processes = self.status()?.processes;
+        processes.into_iter().find(|process| process.stage == stage)
     }
 
     /// The process that was started with this crawl's `broker.conf`.
@@ -347,7 +361,9 @@ impl Tapped {
         self.lines.metadata().expect("the size of a file").len()
     }
 
-    /// What it showed, a message a line. The crawl has to have ended.
+    /// What it showed, each message in one line. A message is shown again that was published again
+    /// since the broker's answer was late, as on a machine that stands still: its stream drops the
+    /// copy, and so does this. The crawl has to have ended.
     ///
     /// # Panics
     /// When the tap does not end, too.
@@ -361,7 +377,9 @@ impl Tapped {
             .rewind()
             .and_then(|()| self.lines.read_to_string(&mut text))
             .expect("what was written can be read");
-        text.lines().map(str::to_owned).collect()
+        let mut shown = HashSet::new();
+        let lines = text.lines().filter(|line| shown.insert(*line));
+        lines.map(str::to_owned).collect()
     }
 }
 

@@ -4,11 +4,11 @@
 use super::broker::{Delivery, Outgoing, SoftMessage};
 use super::plan::Micros;
 use super::web::ConnectionId;
-use rhumb_bus::OwnersTable;
 use rhumb_config::scope_entry::ScopeEntry;
+use rhumb_partition::OwnersTable;
 use rhumb_stage::settlement::PubAck;
 use rhumb_wire::message::Edge;
-use rhumb_wire::topology::StageName;
+use rhumb_wire::topology::{Source, StageName};
 use scheduler::quota::ledger::ClaimAnswer;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,6 +18,17 @@ use std::collections::{BinaryHeap, HashMap};
 pub(crate) struct Place {
     pub(crate) stage: StageName,
     pub(crate) instance: u16,
+}
+
+impl Place {
+    /// The edges whose partitions the stage owns.
+    pub(crate) fn owned_edges(self) -> impl Iterator<Item = Edge> {
+        let inputs = self.stage.row().inputs.iter();
+        inputs.filter_map(|source| match source {
+            Source::Owned(edge) => Some(*edge),
+            _ => None,
+        })
+    }
 }
 
 /// A process: an instance and the number of its life.
@@ -140,6 +151,8 @@ pub(crate) enum Happening {
     /// The broker is restored from a copy so old, and comes back: first to some processes, then to
     /// others.
     BrokerRestored { age: Micros },
+    /// The wall clock of a place's machine jumps, by so many nanoseconds.
+    ClockStep(Place, i64),
     /// Another number of instances of a stage is wanted.
     Scaling(StageName, u16),
     /// The partition of a hash is to be split.

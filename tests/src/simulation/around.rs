@@ -17,8 +17,7 @@ use fetcher::effect::{Answer as Fetched, Asked};
 use parser::content::Answer as Judged;
 use rhumb_stage::settlement::{Expected, PubAck, Rewound, StreamLook};
 use rhumb_wire::message::{Ask, ContentAsk, Edge, decode, encode};
-use rhumb_wire::topology::StageName;
-use rhumb_wire::topology::Token;
+use rhumb_wire::topology::{self, Source, StageName, Token};
 use scheduler::quota::ledger::{Claim, Entered};
 use std::collections::HashMap;
 
@@ -29,11 +28,24 @@ const LEDGER_TIMEOUT: Micros = 5 * SECOND;
 /// Acks younger than this may be forgotten by a broker that is killed.
 const ACKS_FORGOTTEN: Micros = 2 * SECOND;
 
+/// When a run begins, in nanoseconds since 1970.
+const BEGAN_NS: i64 = 1_700_000_000_000_000_000;
+
+/// A time of the world, in nanoseconds since 1970.
+pub(crate) fn since_1970_ns(at: Micros) -> i64 {
+    BEGAN_NS + 1000 * i64::try_from(at).unwrap_or(i64::MAX / 2000)
+}
+
 /// What lies around the nodes.
 pub(crate) struct Around {
     pub(crate) now: Micros,
     pub(crate) agenda: Agenda,
     pub(crate) dice: Dice,
+    /// Of the batches that stages with state take.
+    pub(crate) batch_dice: Dice,
+    /// Commits of several steps, and such batches that died before.
+    pub(crate) batches: u64,
+    pub(crate) batches_lost: u64,
     pub(crate) broker: Broker,
     pub(crate) web: Web,
     pub(crate) names: Names,
@@ -48,6 +60,8 @@ pub(crate) struct Around {
     pub(crate) faults: Faults,
     /// Processes that run, paused ones too.
     pub(crate) up: HashMap<Place, Process>,
+    /// How far the wall clock of a place's machine is ahead of the world's, in nanoseconds.
+    pub(crate) clocks: HashMap<Place, i64>,
     /// Until when a place stands still.
     pub(crate) paused: HashMap<Place, Micros>,
     /// Until when a place has no connection to the broker.
@@ -200,7 +214,7 @@ impl Around {
             let at_given = self
                 .broker
                 .stored_at(edge, expected.given)
-                .map(|at| at as i64);
+                .map(since_1970_ns);
             StreamLook {
                 created: 1,
                 last: self.broker.last(edge),
@@ -391,25 +405,17 @@ impl Around {
     }
 
     fn addressee(&mut self, edge: Edge, token: &Token) -> Option<Place> {
-        let place = |stage, instance| Some(Place { stage, instance });
-        match (edge, token) {
-            (Edge::FetchJobs, Token::Instance(name)) => {
-                place(StageName::Fetcher, name.parse().ok()?)
-            }
-            (Edge::FetchAsks, Token::Instance(name)) => {
-                place(StageName::Scheduler, name.parse().ok()?)
-            }
-            (Edge::UrlsFiltered, _) => None,
-            (Edge::Errands | Edge::UrlsBoosts, Token::Partition(partition)) => {
-                self.user_of(StageName::Scheduler, *partition)
-            }
-            (Edge::DnsRefresh, Token::Partition(_)) => {
-                let mut up: Vec<Place> = self
-                    .up
-                    .keys()
-                    .copied()
-                    .filter(|place| place.stage == StageName::Resolver)
-                    .collect();
+        // What is for taps alone is for nobody here.
+        let (stage, source) = topology::consumers(edge).next()?;
+        match (source, token) {
+            (Source::Addressed(_), Token::Instance(name)) => Some(Place {
+                stage,
+                instance: name.parse().ok()?,
+            }),
+            (Source::OwnedSoft(_), Token::Partition(partition)) => self.user_of(stage, *partition),
+            (Source::Any(_), _) => {
+                let all = self.up.keys().copied();
+                let mut up: Vec<Place> = all.filter(|place| place.stage == stage).collect();
                 up.sort();
                 self.dice.pick(&up).copied()
             }
@@ -558,6 +564,40 @@ impl Around {
             self.dying.remove(&place)
         } else {
             None
+        }
+    }
+
+    /// Whether a place dies before the batch is committed that it has in hand.
+    pub(crate) fn dies_in_batch(&mut self, place: Place, steps: usize) -> bool {
+        let dies = self.dying.contains_key(&place) && self.batch_dice.below(2) == 0;
+        if dies {
+            self.dying.remove(&place);
+            self.batches_lost += u64::from(steps > 1);
+        }
+        dies
+    }
+
+    /// Whether a batch ends although more is there.
+    pub(crate) fn batch_ends(&mut self) -> bool {
+        self.batch_dice.below(8) == 0
+    }
+
+    /// What the wall clock of a place's machine says, in nanoseconds since 1970.
+    pub(crate) fn wall_clock(&self, place: Place) -> i64 {
+        let ahead = self.clocks.get(&place).copied().unwrap_or_default();
+        since_1970_ns(self.now).saturating_add(ahead)
+    }
+
+    /// Draws when clocks jump, from a blink to more than a year.
+    pub(crate) fn plan_clock_steps(&mut self, places: &[Place], mut dice: Dice) {
+        for _ in 0..self.faults.clock_steps {
+            let at = dice.within(0..self.faults.until_s * SECOND);
+            let longest = *dice.pick(&[2, 3600, 400 * 86_400]).unwrap_or(&2);
+            let by = 1000 * dice.within(1..longest * SECOND) as i64;
+            let by = if dice.below(2) == 0 { by } else { -by };
+            if let Some(&place) = dice.pick(places) {
+                self.agenda.at(at, Happening::ClockStep(place, by));
+            }
         }
     }
 

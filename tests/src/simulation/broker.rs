@@ -11,6 +11,7 @@ use super::agenda::{EffectId, Place, Process};
 use super::plan::Micros;
 use bytes::Bytes;
 use rhumb_config::Pipeline;
+use rhumb_stage::node::Drawn;
 use rhumb_wire::message::Edge;
 use rhumb_wire::topology::Token;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -66,15 +67,6 @@ struct Unacked {
     delivery: u64,
     /// When the message comes again unless it is acked.
     until: Micros,
-}
-
-/// What an instance draws owned partitions from, as in the stage loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Drawn {
-    /// One consumer of all partitions.
-    All,
-    /// A consumer of each of these partitions, under the version of its ownership.
-    Each(Vec<(u16, u64)>),
 }
 
 /// Whose messages a consumer has.
@@ -185,14 +177,14 @@ impl Broker {
         self.withdraw(edge, place);
         let slices: Vec<Slice> = match drawn {
             Drawn::All => vec![Slice::Instance(place.instance)],
-            Drawn::Each(owned) => owned
+            Drawn::Each { owned, .. } => owned
                 .iter()
                 .map(|&(of, version)| Slice::Partition(of, version))
                 .collect(),
         };
         let is_own = |partition: u16| match drawn {
             Drawn::All => true,
-            Drawn::Each(owned) => owned.iter().any(|(of, _)| *of == partition),
+            Drawn::Each { owned, .. } => owned.iter().any(|(of, _)| *of == partition),
         };
         let stream = self.stream(edge);
         stream.consumers.retain(|_, Consumer { slice, .. }| {

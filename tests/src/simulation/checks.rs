@@ -9,6 +9,8 @@
 //!   duration asks for.
 //! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome
 //!   in the end.
+//! - Visits: those of a page have no gap, none is told twice, and none is planned beyond
+//!   `recrawl.visits_max`.
 //! - P4: no URL is new twice, but once more for each injection that wants it again.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
 //! - P7: no request to another server than the one that the job was granted for.
@@ -28,7 +30,8 @@ use rhumb_config::{DownloadPause, Pipeline};
 use rhumb_stage::Count;
 use rhumb_url::{host_of, path_of, registered_domain, server_of};
 use rhumb_wire::message::{
-    Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode,
+    Edge, JobId, NewUrls, Outcome, OutcomeEntry, Outcomes, Report, RequestEnd, RequestResult,
+    ResponseSummary, ToFetcher, decode,
 };
 use rhumb_wire::topology::StageName;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -105,6 +108,9 @@ pub(crate) struct Checks {
     pub(crate) new: BTreeMap<String, (u16, u64)>,
     /// How URLs ended, with the reason.
     pub(crate) outcomes: BTreeMap<String, (Outcome, String)>,
+    /// The last visit of each page, by its URL and serial number, of those that had more than one.
+    pub(crate) visits: BTreeMap<(String, u64), u32>,
+    visits_max: u32,
     /// Pages with outcome fetched, by host and by registered domain.
     fetched: BTreeMap<(Limit, String), u64>,
     /// What was wrong.
@@ -131,6 +137,8 @@ impl Checks {
             serials: HashMap::new(),
             new: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            visits: BTreeMap::new(),
+            visits_max: pipeline.recrawl.visits_max,
             fetched: BTreeMap::new(),
             violations: Vec::new(),
         }
@@ -272,11 +280,11 @@ impl Checks {
         let asks = |result: &RequestResult| {
             matches!(
                 result.end,
-                RequestEnd::Response {
+                RequestEnd::Response(ResponseSummary {
                     status: 429 | 503,
                     retry_after_s: Some(_),
                     ..
-                }
+                })
             )
         };
         if let Some(&until) = politeness
@@ -311,6 +319,10 @@ impl Checks {
 
     fn ends(&mut self, outcomes: &Outcomes) {
         for entry in &outcomes.entries {
+            if entry.visit > 1 {
+                self.visits_again(entry);
+                continue;
+            }
             let end = (entry.outcome, entry.reason.clone());
             let url = pass(&entry.url, entry.origin.again);
             if !self.new.contains_key(&url) {
@@ -323,6 +335,35 @@ impl Checks {
                 self.fetches(host_of(&entry.url));
             }
         }
+    }
+
+    fn visits_again(&mut self, entry: &OutcomeEntry) {
+        let page = (entry.url.clone(), entry.serial);
+        let before = self.visits.insert(page, entry.visit).unwrap_or(1);
+        if entry.visit != before + 1 || entry.visit > self.visits_max {
+            self.violated(format!(
+                "visit {} of {} comes after visit {before}",
+                entry.visit, entry.url
+            ));
+        }
+        if !self.is_known(&entry.url) {
+            self.violated(format!("{} is visited again, and is not known", entry.url));
+        }
+    }
+
+    /// Whether a URL ended so that its page is known.
+    fn is_known(&self, url: &str) -> bool {
+        let passes = self.outcomes.range(url.to_owned()..);
+        let mut passes = passes.take_while(|(pass, _)| pass.starts_with(url));
+        passes.any(|(pass, (outcome, _))| url_of(pass) == url && makes_known(*outcome))
+    }
+
+    /// Pages that are known.
+    pub(crate) fn known(&self) -> u64 {
+        let passes = self.outcomes.iter();
+        let known = passes.filter(|(_, (outcome, _))| makes_known(*outcome));
+        let urls: HashSet<&str> = known.map(|(pass, _)| url_of(pass)).collect();
+        urls.len() as u64
     }
 
     fn fetches(&mut self, host: &str) {
@@ -512,11 +553,13 @@ impl Checks {
                     .filter(|(name, _)| name.starts_with("outcome_"))
                     .map(|(_, n)| n)
                     .sum();
-                let new = count("new_total");
-                let sum = ended + count("waiting") + count("in_flight");
+                let new = count("new_total") + count("visits_out");
+                let in_hand = count("waiting") + count("in_flight");
+                let sum = ended + count("pages_given_total") + in_hand;
                 if new != sum {
                     self.violated(format!(
-                        "P3: {place:?} new {new}, outcomes + waiting + in flight = {sum}"
+                        "P3: {place:?} new + visits out {new}, outcomes + given + waiting + in \
+                         flight = {sum}"
                     ));
                 }
                 if count("invariants_broken_total") > 0 {
@@ -539,6 +582,12 @@ pub(crate) struct Answered {
     pub(crate) crawl_delay_s: Option<u64>,
     /// The server for which it says what may be fetched.
     pub(crate) robots_of: Option<String>,
+}
+
+/// Whether a page is known whose first visit ended so.
+fn makes_known(outcome: Outcome) -> bool {
+    use Outcome::{Disallowed, Dropped, OverBudget, Trapped};
+    !matches!(outcome, Disallowed | Dropped | OverBudget | Trapped)
 }
 
 fn is_robots(url: &str) -> bool {

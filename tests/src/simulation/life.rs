@@ -1,22 +1,23 @@
 //! A life of a core, driven as the stage loop drives it in a process.
 
-use super::agenda::{Answer, EffectId, Input, Process};
-use super::ahead::Ahead;
+use super::agenda::{Answer, Input, Process};
 use super::around::Around;
-use super::broker::{Delivery, Drawn, Outgoing, ReplyTo, SoftMessage};
+use super::background::Workers;
+use super::batches::Batch;
+use super::broker::{Delivery, Outgoing, ReplyTo, SoftMessage};
 use super::moves::Settling;
 use super::node::{Opening, Simulated};
 use super::plan::{MILLISECOND, Micros, SECOND};
 use rhumb_config::Pipeline;
-use rhumb_stage::settlement::{Action, InputAt, Life, Refused, Rewound, Settlement, next_epoch};
+use rhumb_stage::node::{Drawn, Node, Tenure};
+use rhumb_stage::settlement::{Action, Life, Refused, Rewound, Settlement};
 use rhumb_stage::store::{MemoryStore, Store};
-use rhumb_stage::{Count, Event, Output, Rows};
+use rhumb_stage::{Count, Event, Output};
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{Edge, decode, payloads};
+use rhumb_wire::message::Edge;
 use rhumb_wire::topology::{Source, StageName};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How often a process keeps inputs alive and clears its outbox, as in the stage loop.
 const UPKEEP: Micros = 500 * MILLISECOND;
@@ -62,40 +63,23 @@ impl Begun {
     }
 }
 
-/// The partitions that a life works with.
-pub(crate) struct Tenure {
-    pub(super) rows: Rows,
-    pub(super) partitions: Vec<u16>,
-    /// Of the table of owners with which it began.
-    pub(super) revision: u64,
-    /// Partitions of others of which the store still has rows.
-    pub(super) left_over: Vec<u16>,
-    pub(super) drawn: Drawn,
-    /// Since when the instance is to have other partitions.
-    pub(super) reassigned: Option<Micros>,
-    /// Since when some are ready to come or to go.
-    pub(super) ready_since: Option<Duration>,
-    /// What is done of the moves while the core works.
-    pub(super) ahead: Ahead,
-    /// The number of the copies of this life.
-    pub(super) epoch: u64,
-    pub(super) is_told_to_drain: bool,
-}
-
 /// The life of a process.
-pub(crate) struct LifeOf<C> {
+pub(crate) struct LifeOf<C: Simulated> {
     pub(crate) core: C,
-    pub(crate) settlement: Settlement<AnswerTo>,
+    pub(crate) node: Node<AnswerTo>,
     pub(crate) process: Process,
-    store: Option<Arc<MemoryStore>>,
+    pub(super) store: Option<Arc<MemoryStore>>,
     born: Micros,
     /// What has come and waits for its turn: answers first, then requests, then messages of
     /// streams.
-    answers: VecDeque<(u64, Answer)>,
-    requests: VecDeque<SoftMessage>,
+    pub(super) answers: VecDeque<(u64, Answer)>,
+    pub(super) requests: VecDeque<SoftMessage>,
     pub(crate) messages: VecDeque<Delivery>,
-    effects: HashSet<u64>,
-    next_effect: u64,
+    /// Until when it works on its last batch.
+    pub(super) busy_until: Micros,
+    pub(super) batch: Batch<C::Effect>,
+    pub(super) effects: HashSet<u64>,
+    pub(super) next_effect: u64,
     /// Messages published so far, each counted once.
     announced: u64,
     pub(crate) next_upkeep: Micros,
@@ -104,8 +88,8 @@ pub(crate) struct LifeOf<C> {
     next_renewal: Option<Micros>,
     pub(crate) taken: u64,
     pub(crate) held_until: Micros,
-    /// Of a stage with state.
-    pub(crate) tenure: Option<Tenure>,
+    /// Who does what is done of the moves while the core works.
+    pub(crate) workers: Workers,
     /// Partitions move in this run.
     pub(crate) scales: bool,
     /// When it looks at its streams, in a run in which they may become shorter, or in which
@@ -125,13 +109,7 @@ fn adopt(
     stage: StageName,
     pipeline: &Pipeline,
 ) {
-    let each: Vec<Option<u16>> = match drawn {
-        Drawn::All => vec![None],
-        Drawn::Each(owned) => owned
-            .iter()
-            .map(|(partition, _)| Some(*partition))
-            .collect(),
-    };
+    let each = drawn.partitions();
     for edge in Edge::ALL
         .into_iter()
         .filter(|&edge| pipeline.edges.stream(edge).is_some())
@@ -145,13 +123,11 @@ fn adopt(
 }
 
 impl<C: Simulated> LifeOf<C> {
-    #[expect(clippy::too_many_arguments, reason = "all that a life begins with")]
     pub(crate) fn begin(
         core: C,
         opening: &Opening,
         begun: &Begun,
-        drawn: &Drawn,
-        rows: Option<(Rows, u64, Vec<u16>, Ahead)>,
+        tenure: Option<Tenure>,
         pipeline: &Pipeline,
         store: Option<Arc<MemoryStore>>,
         around: &mut Around,
@@ -172,41 +148,34 @@ impl<C: Simulated> LifeOf<C> {
         };
         let tables = store.as_deref().map(|store| store as &dyn Store);
         let subjects = around.routes.subjects.clone();
-        let mut settlement = Settlement::open(life, subjects, pipeline, tables, Timestamp::ZERO)
+        let uncommitted = opening.uncommitted.clone();
+        let now = Timestamp::ZERO;
+        let mut settlement = Settlement::open(life, subjects, pipeline, tables, uncommitted, now)
             .expect("a store in memory does not fail");
+        let drawn = tenure.as_ref().map_or(&Drawn::All, Tenure::drawn);
         adopt(&mut settlement, tables, drawn, place.stage, pipeline);
         let looks = around.look(settlement.expected());
         if let Err(rewound) = settlement.look(&looks) {
             around.refuse(place, rewound);
         }
         settlement.leased(Timestamp::from_micros(held_until.saturating_sub(born)));
-        let tenure = rows.map(|(rows, revision, left_over, ahead)| Tenure {
-            rows,
-            partitions: opening.partitions.clone(),
-            revision,
-            left_over,
-            drawn: drawn.clone(),
-            reassigned: None,
-            ready_since: None,
-            ahead: ahead.going_on(),
-            epoch: opening.epoch,
-            is_told_to_drain: false,
-        });
         let scales = around.faults.scalings > 0;
         LifeOf {
             core,
-            settlement,
+            node: Node::new(settlement, tenure),
             process,
             next_renewal: store.is_some().then_some(next_renewal),
             taken,
             held_until,
-            tenure,
+            workers: Workers::default(),
             scales,
             store,
             born,
             answers: VecDeque::new(),
             requests: VecDeque::new(),
             messages: VecDeque::new(),
+            busy_until: born,
+            batch: Batch::default(),
             effects: HashSet::new(),
             next_effect: 0,
             announced: 0,
@@ -217,14 +186,14 @@ impl<C: Simulated> LifeOf<C> {
 
     pub(crate) fn is_quiet(&self) -> bool {
         self.core.is_idle()
-            && self.settlement.is_settled()
+            && self.node.settlement.is_settled()
             && self.messages.is_empty()
             && self.requests.is_empty()
     }
 
     pub(crate) fn counts(&self) -> Vec<Count> {
         let mut counts = self.core.counts();
-        counts.extend(self.settlement.counts());
+        counts.extend(self.node.settlement.counts());
         counts
     }
 }
@@ -235,29 +204,26 @@ impl<C: Simulated> LifeOf<C> {
         Timestamp::from_micros(micros.saturating_sub(self.born))
     }
 
-    fn is_reassigned(&self) -> bool {
-        self.tenure
-            .as_ref()
-            .is_some_and(|tenure| tenure.reassigned.is_some())
-    }
-
+    /// Now, at the end of the steps of the batch under way.
     pub(crate) fn now(&self, around: &Around) -> Timestamp {
-        self.at(around.now)
+        self.at(around.now + self.batch.took)
     }
 
-    /// The next of: the core's wish, publishes that are due, upkeep, the renewal of the lease.
+    /// The next of: the core's wish, publishes that are due, upkeep, the renewal of the lease, the
+    /// end of its work.
     pub(crate) fn wake_at(&self, now: Micros) -> Option<Micros> {
         let by_clock = |at: Timestamp| self.born.saturating_add(at.as_micros());
         let core = self
             .core
             .wake_at()
-            .filter(|_| self.settlement.may_step(self.at(now)))
+            .filter(|_| self.node.settlement.may_step(self.at(now)))
             .map(by_clock);
-        let due = self.settlement.due_at().map(by_clock);
+        let due = self.node.settlement.due_at().map(by_clock);
         let needs_upkeep =
-            self.scales || self.settlement.needs_upkeep() || self.settlement.wants_look();
+            self.scales || self.node.settlement.needs_upkeep() || self.node.settlement.wants_look();
         let upkeep = needs_upkeep.then_some(self.next_upkeep);
-        [core, due, upkeep, self.next_renewal, self.next_look]
+        let free = (self.busy_until > now).then_some(self.busy_until);
+        [core, due, upkeep, self.next_renewal, self.next_look, free]
             .into_iter()
             .flatten()
             .min()
@@ -266,34 +232,39 @@ impl<C: Simulated> LifeOf<C> {
     pub(crate) fn take(&mut self, input: Input, around: &mut Around) -> Result<(), Died> {
         match input {
             // Who draws no more does not know of it.
-            Input::Delivery(_) if self.is_reassigned() => {}
+            Input::Delivery(_) if self.node.is_draining() => {}
             Input::Delivery(delivery) => self.messages.push_back(delivery),
             Input::Soft(message) => self.requests.push_back(message),
             Input::Answer(number, answer) => self.answers.push_back((number, answer)),
             Input::Stored(token, ack) => {
-                let stored = self.settlement.stored_at(self.now(around), token, &ack);
+                let stored = self
+                    .node
+                    .settlement
+                    .stored_at(self.now(around), token, &ack);
                 for tag in self.unless_rewound(stored, around)? {
                     self.step(Event::Stored(tag), around)?;
                 }
             }
             Input::Refused(token) => {
-                self.settlement
+                self.node
+                    .settlement
                     .refused(self.now(around), token, Refused::Full)
             }
-            Input::Disconnected => self.settlement.disconnected(),
+            Input::Disconnected => self.node.settlement.disconnected(),
             Input::Reconnected => {
-                self.settlement.disconnected();
+                self.node.settlement.disconnected();
                 self.look(around)?;
-                self.settlement.reconnected(self.now(around));
+                self.node.settlement.reconnected(self.now(around));
             }
             Input::Leased { asked, taken } => {
                 self.held_until = asked + around.leases.lasts;
+                self.taken = taken;
                 let until = self.at(self.held_until);
-                self.settlement.leased(until);
-                self.owned_since(taken);
-                if self.settlement.hears_again(self.now(around)) {
-                    return self.step(Event::HearsAgain, around);
+                let begun = self.node.leased(until, taken);
+                if let Some(epoch) = begun.expect("a store in memory does not fail") {
+                    self.core.owned_since(epoch);
                 }
+                self.hear(around)?;
             }
             // The process sees that it has lost the lease, and ends.
             Input::LeaseLost => return Err(Died),
@@ -304,28 +275,29 @@ impl<C: Simulated> LifeOf<C> {
         self.carry_out_all(around)
     }
 
-    /// A lease that had lapsed and was taken again begins an epoch.
-    fn owned_since(&mut self, taken: u64) {
-        if let Some(store) = &self.store
-            && self.taken != taken
-        {
-            self.taken = taken;
-            let epoch = next_epoch(store.as_ref(), taken).expect("a store in memory does not fail");
-            self.settlement.owned_since(epoch);
-            self.core.owned_since(epoch);
+    /// Tells the core what it is to be told before anything else.
+    pub(super) fn hear(&mut self, around: &mut Around) -> Result<(), Died> {
+        while let Some(signal) = self.node.next_signal(self.now(around)) {
+            self.step(signal.into(), around)?;
         }
+        Ok(())
     }
 
     /// Looks whether the streams are what they were.
     fn look(&mut self, around: &mut Around) -> Result<(), Died> {
         let looked = self
+            .node
             .settlement
-            .look(&around.look(self.settlement.expected()));
+            .look(&around.look(self.node.settlement.expected()));
         self.unless_rewound(looked, around)
     }
 
     /// A process that finds a stream rewound ends for good.
-    fn unless_rewound<T>(&self, found: Result<T, Rewound>, around: &mut Around) -> Result<T, Died> {
+    pub(super) fn unless_rewound<T>(
+        &self,
+        found: Result<T, Rewound>,
+        around: &mut Around,
+    ) -> Result<T, Died> {
         found.map_err(|rewound| {
             around.refuse(self.process.place, rewound);
             Died
@@ -334,15 +306,17 @@ impl<C: Simulated> LifeOf<C> {
 
     fn tick(&mut self, around: &mut Around) -> Result<(), Died> {
         let now = self.now(around);
-        if self.settlement.may_step(now) && self.core.wake_at().is_some_and(|at| at <= now) {
+        if self.node.settlement.may_step(now) && self.core.wake_at().is_some_and(|at| at <= now) {
             self.step(Event::Wake, around)?;
         }
-        self.settlement.due(now);
+        self.node.settlement.due(now);
         if self.next_upkeep <= around.now {
             self.next_upkeep = around.now + UPKEEP;
-            self.settlement.upkeep(now);
+            let wall_clock = around.wall_clock(self.process.place);
+            self.node.settlement.is_now(now, wall_clock);
+            self.node.settlement.upkeep(now);
             self.look_after_partitions(around);
-            if self.settlement.wants_look() && !around.is_cut_off(self.process.place) {
+            if self.node.settlement.wants_look() && !around.is_cut_off(self.process.place) {
                 self.look(around)?;
             }
         }
@@ -360,123 +334,9 @@ impl<C: Simulated> LifeOf<C> {
         self.carry_out_all(around)
     }
 
-    /// Takes what has come, as far as the process may and wants.
-    pub(crate) fn take_what_waits(&mut self, around: &mut Around) -> Result<(), Died> {
-        while self.settlement.may_step(self.now(around)) {
-            if let Some((number, answer)) = self.answers.pop_front() {
-                if let Some(answer) = C::accept(answer).filter(|_| self.effects.remove(&number)) {
-                    self.step(Event::Answer(answer), around)?;
-                }
-            } else if let Some(message) = self.requests.pop_front() {
-                self.receive_soft(message, around)?;
-            } else if !self.is_reassigned()
-                && self.settlement.takes_input(self.now(around))
-                && self.core.wants_input()
-                && let Some(delivery) = self.messages.pop_front()
-            {
-                self.receive(delivery, around)?;
-            } else {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self, delivery: Delivery, around: &mut Around) -> Result<(), Died> {
-        let Delivery {
-            edge,
-            consumer,
-            partition,
-            sequence,
-            at,
-            payload,
-        } = delivery;
-        let answer_to = AnswerTo::Consumer {
-            edge,
-            consumer,
-            sequence,
-        };
-        let payloads =
-            payloads(edge, payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
-        let at = (
-            InputAt {
-                edge,
-                partition,
-                sequence,
-            },
-            at as i64,
-        );
-        let given =
-            self.settlement
-                .message(self.now(around), at.0, at.1, payloads.len(), answer_to);
-        let Some(tickets) = self.unless_rewound(given, around)? else {
-            return self.carry_out_all(around);
-        };
-        for (ticket, payload) in tickets.into_iter().zip(payloads) {
-            let input = C::decode(edge, &payload)
-                .unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
-            if edge == Edge::FetchReports
-                && let Ok(report) = decode(&payload)
-            {
-                around.checks.learns(around.now, &report);
-            }
-            self.step(Event::Message { ticket, input }, around)?;
-        }
-        Ok(())
-    }
-
-    fn receive_soft(&mut self, message: SoftMessage, around: &mut Around) -> Result<(), Died> {
-        let input = C::decode(message.edge, &message.payload)
-            .unwrap_or_else(|error| panic!("{:?}: {error}", message.edge));
-        let ticket = self
-            .settlement
-            .request(message.reply.map(AnswerTo::Asker), self.now(around));
-        self.step(Event::Message { ticket, input }, around)
-    }
-
-    /// Steps the core and carries out what it says, unless the process dies half-way.
-    pub(crate) fn step(
-        &mut self,
-        event: Event<C::Input, C::Answer>,
-        around: &mut Around,
-    ) -> Result<(), Died> {
-        let mut out = Output::default();
-        let stepped = self.core.step(self.now(around), event, &mut out);
-        stepped.expect("a store in memory does not fail");
-        self.check_outputs(&out);
-        let acts = out.publishes.len() + out.sends.len() + out.effects.len() > 0
-            || !out.finished.is_empty();
-        let mut left = around
-            .dies_in_step(self.process.place, acts)
-            .unwrap_or(usize::MAX);
-        let (step, effects) = out.split();
-        // A step that took long may end after the lease.
-        let ended = self.now(around) + Duration::from_micros(around.step_takes());
-        self.settlement.stepped(ended, step).map_err(|_| Died)?;
-        self.carry_out(&mut left, around)?;
-        for effect in effects {
-            spend(&mut left)?;
-            self.next_effect += 1;
-            self.effects.insert(self.next_effect);
-            C::perform(
-                effect,
-                EffectId {
-                    process: self.process,
-                    number: self.next_effect,
-                },
-                around,
-            );
-        }
-        if left == usize::MAX {
-            Ok(())
-        } else {
-            Err(Died)
-        }
-    }
-
     /// The stage sends on the edges that the topology gives it, or passes on what is addressed to a
     /// partition that was split.
-    fn check_outputs(&self, out: &Output<C::Effect>) {
+    pub(super) fn check_outputs(&self, out: &Output<C::Effect>) {
         let row = self.process.place.stage.row();
         for edge in out
             .publishes
@@ -501,20 +361,19 @@ impl<C: Simulated> LifeOf<C> {
 
     /// Does what the settlement says, as long as acts are left; the process dies after the last. A
     /// commit is no act: what is before it has no effect.
-    fn carry_out(&mut self, left: &mut usize, around: &mut Around) -> Result<(), Died> {
-        while let Some(action) = self.settlement.next_action() {
+    pub(super) fn carry_out(&mut self, left: &mut usize, around: &mut Around) -> Result<(), Died> {
+        while let Some(action) = self.node.next_action() {
             if let Action::Commit(changes) = action {
                 let store = self
                     .store
                     .as_ref()
                     .expect("only a stage with state commits");
-                self.tenure
-                    .iter_mut()
-                    .for_each(|tenure| tenure.ahead.changed.note(&tenure.rows, &changes));
                 store
                     .commit(&changes)
                     .expect("a store in memory does not fail");
-                self.settlement.committed(self.at(around.now));
+                let removed = self.core.committed();
+                removed.expect("a store in memory does not fail");
+                self.node.settlement.committed(self.at(around.now));
                 continue;
             }
             spend(left)?;
@@ -562,7 +421,7 @@ impl<C: Simulated> LifeOf<C> {
     }
 
     fn publish(&mut self, token: u64, around: &mut Around) {
-        let Some(message) = self.settlement.outgoing(token) else {
+        let Some(message) = self.node.settlement.outgoing(token) else {
             return;
         };
         let (edge, on) = around.routes.of(&message.subject);
@@ -581,7 +440,7 @@ impl<C: Simulated> LifeOf<C> {
 }
 
 /// One more act before the process dies.
-fn spend(left: &mut usize) -> Result<(), Died> {
+pub(super) fn spend(left: &mut usize) -> Result<(), Died> {
     match *left {
         usize::MAX => Ok(()),
         0 => Err(Died),

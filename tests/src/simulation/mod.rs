@@ -10,8 +10,9 @@
 //! be.
 
 mod agenda;
-mod ahead;
 mod around;
+mod background;
+mod batches;
 mod broker;
 mod checks;
 mod circles;

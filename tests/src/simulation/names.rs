@@ -1,4 +1,5 @@
-//! Names: the simulated name servers: latency, failures that pass, a name that does not exist.
+//! Names: the simulated name servers: latency, failures that pass, a name that does not exist, and
+//! times in which none of them answers.
 
 use super::dice::Dice;
 use super::graph::{Graph, Name};
@@ -20,6 +21,8 @@ pub(crate) struct Names {
     /// Failures left, by host.
     failures: HashMap<String, u32>,
     pub(crate) queries: u64,
+    /// Queries that no name server answered.
+    pub(crate) unanswered: u64,
 }
 
 impl Names {
@@ -49,12 +52,17 @@ impl Names {
             hosts,
             failures,
             queries: 0,
+            unanswered: 0,
         }
     }
 
-    /// What a query for a host brings, and after how long.
-    pub(crate) fn query(&mut self, host: &str, dice: &mut Dice) -> (Micros, Found) {
+    /// What a query for a host brings, and after how long. `are_dead`: no name server answers.
+    pub(crate) fn query(&mut self, host: &str, are_dead: bool, dice: &mut Dice) -> (Micros, Found) {
         self.queries += 1;
+        if are_dead {
+            self.unanswered += 1;
+            return (dice.within(SECOND..6 * SECOND), Found::Failure);
+        }
         let latency = dice.within(MILLISECOND..200 * MILLISECOND);
         if let Some(failures) = self.failures.get_mut(host)
             && *failures > 0

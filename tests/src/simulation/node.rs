@@ -1,34 +1,32 @@
 //! A node: one instance of a stage, driven as the stage loop drives it in a process.
 //!
-//! The rules of delivery are those of a process: the same [`Settlement`] says what is acked,
-//! committed and published. The node carries its actions out with the broker in memory. A crash
-//! takes the core and everything that was not committed; the next life starts from the store, when
-//! the lease of the last one is over, under the next epoch, and with a clock of its own. When the
-//! instance is to have other partitions, the life of its core ends, partitions are given and taken,
-//! and the next one begins under the same lease.
+//! What is decided is decided as in a process, by the same [machine](rhumb_stage::node): what is
+//! acked, committed and published, when a life ends, which partitions are given and taken. Here it
+//! is carried out with the broker in memory. A crash takes the core and everything that was not
+//! committed; the next life starts from the store, when the lease of the last one is over, under
+//! the next epoch, and with a clock of its own. When the instance is to have other partitions, the
+//! life of its core ends, partitions are given and taken, and the next one begins under the same
+//! lease.
 //!
 //! Not modelled: two processes that work on one store at once (the store is locked), and corrupt
 //! payloads.
 
 use super::agenda::{Answer, EffectId, Input, Place, Process};
-use super::ahead::Ahead;
 use super::around::Around;
-use super::broker::Drawn;
+use super::background::instance_id;
 use super::life::{Begun, Died, LifeOf};
-use super::moves::{OpenBeside, Settled, Settling};
+use super::moves::{OpenBeside, Settling};
 use super::plan::Micros;
 use super::scaling::Watch;
 use super::tenure::Left;
-use rhumb_bus::OwnersTable;
 use rhumb_config::Pipeline;
 use rhumb_partition::{Directory, Owners};
 use rhumb_stage::doubt::Past;
-use rhumb_stage::settlement::{are_divided, next_epoch};
-use rhumb_stage::store::{MemoryStore, Store, Table};
+use rhumb_stage::node::{Brought, Drawn, Lease, Settled, Tenure};
+use rhumb_stage::store::{MemoryStore, Overlay, Store, Table, Uncommitted};
 use rhumb_stage::{Beside, Core, Count, HalveRows, Keyed, Rows};
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::Edge;
-use rhumb_wire::topology::{Source, StageName};
+use rhumb_wire::topology::StageName;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +51,10 @@ pub(crate) struct Opening {
     pub(crate) life: u64,
     /// Whether a server has answered before.
     pub(crate) past: Past,
+    /// As the core reads it.
     pub(crate) store: Option<Arc<dyn Store>>,
+    /// What its steps have changed there and is not committed.
+    pub(crate) uncommitted: Arc<Uncommitted>,
     /// The partitions that the instance owns.
     pub(crate) partitions: Vec<u16>,
     /// Who has which partition of the stages that the instance has to know of.
@@ -139,19 +140,6 @@ impl<C: Simulated> Node<C> {
         }
     }
 
-    /// The edges whose partitions the stage owns.
-    fn owned_edges(&self) -> impl Iterator<Item = Edge> {
-        self.place
-            .stage
-            .row()
-            .inputs
-            .iter()
-            .filter_map(|source| match source {
-                Source::Owned(edge) => Some(*edge),
-                _ => None,
-            })
-    }
-
     fn rows(&self) -> Option<Rows> {
         let State {
             store,
@@ -159,7 +147,7 @@ impl<C: Simulated> Node<C> {
             halve,
             ..
         } = self.state.as_ref()?;
-        let edges = self.owned_edges().collect();
+        let edges = self.place.owned_edges().collect();
         let directory = Directory::new(self.pipeline.partitions);
         Some(Rows {
             store: store.clone(),
@@ -180,51 +168,30 @@ impl<C: Simulated> Node<C> {
     }
 
     /// A life of the core begins, over the partitions that the table gives the instance.
+    /// `is_first`: of its process.
     fn begin(
         &mut self,
         begun: &Begun,
         settled: Option<Settled>,
-        (ahead, beside): (Ahead, Option<Box<dyn Beside>>),
+        is_first: bool,
         around: &mut Around,
     ) {
-        let epoch = self.epoch(begun.taken);
-        let mut drawn = Drawn::All;
-        let mut partitions = Vec::new();
-        let mut owners: BTreeMap<StageName, OwnersTable> = self
-            .watch
-            .as_ref()
-            .map(|watch| watch.tables.clone())
-            .unwrap_or_default();
-        let mut left_over = Vec::new();
-        let mut directory = Directory::new(1);
-        if let (Some(state), Some(settled)) = (&self.state, settled) {
-            let of = &settled.table.owners;
-            partitions = of.used_by(self.place.instance);
-            let owns_all = partitions.len() == of.partitions.len();
-            if !owns_all
-                || are_divided(state.store.as_ref()).expect("a store in memory does not fail")
-            {
-                drawn = Drawn::Each(
-                    partitions
-                        .iter()
-                        .map(|&partition| (partition, of.version(partition)))
-                        .collect(),
-                );
-            }
-            left_over = settled.left_over;
-            directory = of.directory();
-            let hashes = partitions
-                .iter()
-                .filter_map(|&partition| directory.hashes_of(partition));
-            around.moves.hashes.insert(self.place, hashes.collect());
-            owners.insert(self.place.stage, settled.table);
-            around.moves.used.insert(self.place, partitions.clone());
+        let watch = self.watch.as_ref();
+        let mut owners = watch.map(|watch| watch.tables.clone()).unwrap_or_default();
+        let mut beside = None;
+        let mut tenure = None;
+        if let Some(mut settled) = settled {
+            beside = settled.beside.take();
+            owners.insert(self.place.stage, settled.table.clone());
+            tenure = Some(self.tenure(begun, settled, is_first, around));
         }
-        let revision = owners
-            .get(&self.place.stage)
-            .map_or(0, |table| table.revision);
+        let epoch = tenure.as_ref().map_or(0, Tenure::epoch);
+        let drawn = tenure.as_ref().map_or(Drawn::All, |of| of.drawn().clone());
+        let partitions = tenure.as_ref().map(|of| of.partitions().to_vec());
         let number = around.dice.number();
         let store = self.state.as_ref().map(|state| state.store.clone());
+        let uncommitted = Arc::<Uncommitted>::default();
+        let overlay = |store| Arc::new(Overlay::new(store, uncommitted.clone()));
         let opening = Opening {
             instance: self.place.instance,
             epoch,
@@ -234,8 +201,9 @@ impl<C: Simulated> Node<C> {
             } else {
                 Past::Successful
             },
-            store: store.clone().map(|store| store as Arc<dyn Store>),
-            partitions,
+            store: store.clone().map(|store| overlay(store) as Arc<dyn Store>),
+            uncommitted: uncommitted.clone(),
+            partitions: partitions.unwrap_or_default(),
             owners: owners
                 .into_iter()
                 .map(|(stage, table)| (stage, table.owners))
@@ -243,30 +211,35 @@ impl<C: Simulated> Node<C> {
             beside: RefCell::new(beside),
         };
         let core = (self.open)(&opening);
-        let rows = self
-            .rows()
-            .map(|rows| (Rows { directory, ..rows }, revision, left_over, ahead));
-        let life = LifeOf::begin(
-            core,
-            &opening,
-            begun,
-            &drawn,
-            rows,
-            &self.pipeline,
-            store,
-            around,
-        );
-        for edge in self.owned_edges() {
+        let life = LifeOf::begin(core, &opening, begun, tenure, &self.pipeline, store, around);
+        for edge in self.place.owned_edges() {
             around.broker.draw(edge, self.place, &drawn);
         }
         self.life = Some(life);
     }
 
-    fn epoch(&self, taken: u64) -> u64 {
-        let next = |state: &State| {
-            next_epoch(state.store.as_ref(), taken).expect("a store in memory does not fail")
+    /// The partitions of a life that begins.
+    fn tenure(
+        &self,
+        begun: &Begun,
+        settled: Settled,
+        is_first: bool,
+        around: &mut Around,
+    ) -> Tenure {
+        let lease = Lease {
+            taken: begun.taken,
+            epoch: 0,
         };
-        self.state.as_ref().map_or(0, next)
+        let directory = settled.table.owners.directory();
+        let tenure = Tenure::begin(instance_id(self.place), lease, settled, is_first)
+            .expect("a store in memory does not fail");
+        let partitions = tenure.partitions();
+        let hashes = partitions
+            .iter()
+            .filter_map(|&partition| directory.hashes_of(partition));
+        around.moves.hashes.insert(self.place, hashes.collect());
+        around.moves.used.insert(self.place, partitions.to_vec());
+        tenure
     }
 
     fn ends(&mut self, around: &mut Around) {
@@ -279,7 +252,7 @@ impl<C: Simulated> Node<C> {
         around.moves.between.remove(&self.place);
         around.moves.used.remove(&self.place);
         around.moves.hashes.remove(&self.place);
-        for edge in self.owned_edges() {
+        for edge in self.place.owned_edges() {
             around.broker.withdraw(edge, self.place);
         }
     }
@@ -289,28 +262,32 @@ impl<C: Simulated> Node<C> {
         &mut self,
         process: Process,
         held: (u64, Micros),
-        left: Option<(Ahead, Option<Box<dyn Beside>>)>,
+        left: Option<(Brought, Option<Box<dyn Beside>>)>,
         around: &mut Around,
     ) {
         self.withdraws(around);
         around.moves.between.insert(self.place);
         let rows = self.rows().expect("only a stage with state has partitions");
-        self.settling = Some(Settling::begin(process, held, rows, left, around));
+        let state = self.state.as_ref().expect("it has rows");
+        let open = state.beside.as_ref();
+        let store = state.store.clone();
+        let settling = Settling::begin(process, held, (rows, store), open, left, around);
+        self.settling = Some(settling);
     }
 
     fn take_between(&mut self, input: &Input, around: &mut Around) {
         let (Some(settling), Some(state)) = (&mut self.settling, &self.state) else {
             return;
         };
-        match settling.take(input, state.beside.as_ref(), &state.store, around) {
+        match settling.take(input, state.beside.as_ref(), around) {
             Err(_) => self.ends(around),
             Ok(None) => {}
             Ok(Some(settled)) => {
                 let begun = Begun::of(settling);
-                let left = (std::mem::take(&mut settling.ahead), settling.opened.take());
+                let is_first = settling.is_first;
                 self.settling = None;
                 around.moves.between.remove(&self.place);
-                self.begin(&begun, Some(settled), left, around);
+                self.begin(&begun, Some(settled), is_first, around);
                 self.carry_out(around);
                 around.dispatch_all();
             }
@@ -334,17 +311,17 @@ impl<C: Simulated> Node<C> {
         }
         life.take(input, around)?;
         life.take_what_waits(around)?;
-        if life.is_drained_for_others(around)?
+        if life.is_over(around)?
             && let Some(life) = self.life.take()
         {
             let Left {
                 held,
-                ahead,
+                brought,
                 beside,
             } = life.end(around)?;
             let process = self.next_process();
             around.leases.pass_on(process);
-            self.settle(process, held, Some((ahead, beside)), around);
+            self.settle(process, held, Some((brought, beside)), around);
         }
         Ok(())
     }
@@ -377,10 +354,19 @@ impl<C: Simulated> AnyNode for Node<C> {
             .tables
             .get(&self.place.stage)
             .filter(|_| self.state.is_some());
-        let settled = table.map(|table| Settled {
-            table: table.clone(),
-            left_over: Vec::new(),
-        });
+        let settled = table
+            .cloned()
+            .zip(self.rows())
+            .map(|(table, rows)| Settled {
+                rows: Rows {
+                    directory: table.owners.directory(),
+                    ..rows
+                },
+                table,
+                left_over: Vec::new(),
+                brought: Brought::default(),
+                beside: None,
+            });
         let next_renewal = around.now + around.leases.lasts / 4;
         self.begin(
             &Begun {
@@ -390,7 +376,7 @@ impl<C: Simulated> AnyNode for Node<C> {
                 next_renewal,
             },
             settled,
-            Default::default(),
+            true,
             around,
         );
         self.carry_out(around);

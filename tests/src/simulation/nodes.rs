@@ -17,9 +17,8 @@ use host_splitter::splitter::Splitter;
 use parser::core::Parser;
 use resolver::effect::Found;
 use resolver::resolver::Resolver;
-use rhumb_bus::OwnersTable;
 use rhumb_config::{Pipeline, UrlCacheSettings, open_url_cache};
-use rhumb_partition::Owners;
+use rhumb_partition::{Owners, OwnersTable};
 use rhumb_stage::Core as _;
 use rhumb_url::time::Timestamp;
 use rhumb_url::url_cache::UrlCache;
@@ -63,7 +62,8 @@ impl Simulated for Resolver {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
         let (after, answer) = match effect {
             resolver::effect::Effect::Query { name } => {
-                let (after, found) = around.names.query(&name, &mut around.dice);
+                let are_dead = around.faults.names_dead.contains(&around.now);
+                let (after, found) = around.names.query(&name, are_dead, &mut around.dice);
                 let found = match found {
                     FoundName::Address(address, ttl_s) => Found::Addresses {
                         addresses: vec![address],

@@ -1,7 +1,7 @@
 //! Plan: what a seed stands for: how many instances, which limits, which faults.
 
 use super::dice::Dice;
-use rhumb_config::{Follow, Group, GroupedBy, Layers, Pipeline, Topic};
+use rhumb_config::{Follow, Group, GroupedBy, Layers, Pipeline, RecrawlPolicy, Topic};
 use std::time::Duration;
 
 /// Simulated microseconds since the beginning.
@@ -52,6 +52,10 @@ pub struct Faults {
     pub copies: usize,
     /// From when to when no server can be reached.
     pub web_cut: std::ops::Range<u64>,
+    /// From when to when no name server answers.
+    pub names_dead: std::ops::Range<u64>,
+    /// Times that the wall clock of a machine jumps, forward or back.
+    pub clock_steps: usize,
 }
 
 impl Faults {
@@ -68,14 +72,31 @@ impl Faults {
             scalings,
             copies,
             web_cut,
+            names_dead,
+            clock_steps,
         } = self;
-        let counts = [incidents, scalings, copies].map(|many| *many as u64);
-        let counts = [
-            counts.as_slice(),
-            &[*lost, *repeated, *late, *slow_steps, web_cut.end],
-        ]
-        .concat();
+        let counts = [incidents, scalings, copies, clock_steps].map(|many| *many as u64);
+        let shares = [*lost, *repeated, *late, *slow_steps];
+        let ends = [web_cut.end, names_dead.end];
+        let counts = [counts.as_slice(), &shares, &ends].concat();
         counts.iter().all(|&many| many == 0)
+    }
+}
+
+impl Faults {
+    /// The same, and in every third run the name servers die for a while, in every second one
+    /// clocks jump.
+    fn with_names_and_clocks(mut self, seed: u64) -> Faults {
+        // By dice of its own: all else is what it is without these.
+        let mut dice = Dice::new(seed ^ 0x6e61_6d65_7320_2b1d);
+        if dice.below(3) == 0 {
+            let from = dice.within(0..self.until_s * SECOND);
+            self.names_dead = from..from + dice.within(SECOND..60 * SECOND);
+        }
+        if dice.below(2) == 0 {
+            self.clock_steps = 1 + dice.below(6);
+        }
+        self
     }
 }
 
@@ -108,7 +129,10 @@ impl Plan {
             scalings: 2 * Dice::new(!seed).below(12).saturating_sub(7),
             copies: 0,
             web_cut: 0..0,
-        };
+            names_dead: 0..0,
+            clock_steps: 0,
+        }
+        .with_names_and_clocks(seed);
         let servers = dice.within(5..10) as usize;
         let mut plan = Plan {
             servers,
@@ -266,6 +290,38 @@ impl Plan {
         self
     }
 
+    /// The same, and each page is visited two to four times, by one of the policies, or by that of
+    /// its topic within a budget of its own; a third of the pages change with each look.
+    #[must_use]
+    pub fn with_visits(mut self) -> Plan {
+        let mut dice = Dice::new(self.seed ^ 0x7669_7369_7473_1f3d);
+        let policies = [
+            RecrawlPolicy::Fresh,
+            RecrawlPolicy::Interval,
+            RecrawlPolicy::Uniform,
+        ];
+        let recrawl = &mut self.pipeline.recrawl;
+        recrawl.policy = *dice.pick(&policies).unwrap_or(&RecrawlPolicy::Uniform);
+        recrawl.requests_per_second = dice.within(2..100);
+        recrawl.interval_min = Duration::from_secs(dice.within(1..20));
+        recrawl.interval_max = Duration::from_secs(60);
+        recrawl.forget_after = Duration::from_secs(*dice.pick(&[0, 0, 10]).unwrap_or(&0));
+        recrawl.visits_max = dice.within(2..5) as u32;
+        for topic in self.pipeline.topics.values_mut() {
+            if dice.below(2) == 0 {
+                topic.recrawl.policy = dice.pick(&policies).copied();
+                topic.recrawl.requests_per_second = Some(dice.within(2..100));
+                topic.recrawl.interval_min = Some(Duration::from_secs(dice.within(1..20)));
+            }
+        }
+        // More often with several schedulers, and with moves.
+        self.pipeline.stages.scheduler.replicas = 1 + dice.below(3) as u16;
+        if self.faults.incidents > 0 {
+            self.faults.scalings = 2 * dice.below(4);
+        }
+        self
+    }
+
     /// A broker that forgets ids at once, or that waits for acks for a moment only.
     fn shorten_memory(&mut self, dice: &mut Dice) {
         let forgets = dice.below(3) == 0;
@@ -277,7 +333,8 @@ impl Plan {
             &mut urls.split,
             &mut urls.new,
             &mut urls.ready,
-            &mut edges.pages,
+            &mut edges.pages.stream,
+            &mut edges.pages.signals,
             &mut edges.outcomes,
             &mut edges.fetch.reports,
         ] {
@@ -292,8 +349,8 @@ impl Plan {
         let one_or_two = |dice: &mut Dice| 1 + dice.below(2);
         let mut set: Vec<String> = [
             // Retries so many that no fault uses them up: how a URL ends depends on the web alone.
-            "stages.scheduler.attempts=14",
-            "stages.scheduler.resolve_attempts=14",
+            "stages.scheduler.attempts=20",
+            "stages.scheduler.resolve_attempts=20",
             "stages.scheduler.retry_wait=2s",
             "stages.scheduler.retry_wait_max=20s",
             "stages.scheduler.server_failures_max=12",

@@ -8,8 +8,8 @@ use super::agenda::{Happening, Incident, Input, Place, Process};
 use super::around::Around;
 use super::plan::{MILLISECOND, Micros, SECOND};
 use bytes::Bytes;
-use rhumb_bus::OwnersTable;
-use rhumb_partition::{Due, LEADER, Oversight, Owners};
+use rhumb_partition::{Due, LEADER, Oversight, Owners, OwnersTable};
+use rhumb_stage::node::Change;
 use rhumb_wire::topology::StageName;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -100,6 +100,35 @@ impl Around {
             };
         }
         table.clone()
+    }
+
+    /// Makes a change of the table of owners.
+    pub(crate) fn make(&mut self, place: Place, change: &Change) -> OwnersTable {
+        let Place { stage, instance } = place;
+        let before = self.moves.tables[&stage].revision;
+        let table = self.change_owners(stage, |owners| change.apply(owners, instance));
+        let has_changed = table.revision > before;
+        match change {
+            Change::Take(taken) => {
+                let owners = &table.owners;
+                let is_taken = |(partition, version): &&(u16, u64)| {
+                    has_changed && owners.version(*partition) == version + 1
+                };
+                self.moves.taken += taken.iter().filter(is_taken).count() as u64;
+            }
+            Change::Halve { .. } => self.moves.halved += u64::from(has_changed),
+            _ => {}
+        }
+        table
+    }
+
+    /// A place asks the broker to make a change. Returns whether it hears that it is made.
+    pub(crate) fn asks_to_make(&mut self, place: Place, change: &Change) -> bool {
+        let asked = self.asks_broker(place);
+        if asked != Asked::Lost {
+            self.make(place, change);
+        }
+        asked == Asked::Answered
     }
 
     /// Draws when other numbers of instances are wanted.

@@ -5,9 +5,10 @@ use super::checks::url_of;
 use super::node::AnyNode;
 use super::plan::SECOND;
 use super::world::{Ended, Failure, World};
+use rhumb_config::RecrawlPolicy;
 use rhumb_stage::settled_count;
 use rhumb_url::server_of;
-use rhumb_wire::message::Outcome;
+use rhumb_wire::message::{Change, Outcome};
 use rhumb_wire::topology::StageName;
 use std::collections::BTreeSet;
 
@@ -83,7 +84,8 @@ impl World {
         for (url, &times) in &self.around.web.served {
             let is_page = checks.new.contains_key(url);
             refetched += if is_page { u64::from(times - 1) } else { 0 };
-            if self.plan.faults.is_none() && is_page && (times > 1 || checks.is_over_budget(url)) {
+            let is_alone = self.plan.faults.is_none() && self.plan.pipeline.recrawl.visits_max == 0;
+            if is_alone && is_page && (times > 1 || checks.is_over_budget(url)) {
                 wrong.push(format!(
                     "{url} was served {times} times, and nothing went wrong"
                 ));
@@ -95,6 +97,7 @@ impl World {
             }
         }
         wrong.extend(self.miscounted());
+        wrong.extend(self.visited_too_seldom());
         if !wrong.is_empty() {
             return Err(self.failure(wrong));
         }
@@ -118,8 +121,12 @@ impl World {
                 .filter(|url| checks.is_over_budget(url))
                 .count(),
             contacts: self.around.web.contacts,
+            batches: self.around.batches,
+            batches_lost: self.around.batches_lost,
             refetched,
+            visits: checks.visits.values().map(|last| u64::from(last - 1)).sum(),
             crashes: self.crashes,
+            unanswered: self.around.names.unanswered,
             moved: self.around.moves.taken,
             halved: self.around.moves.halved,
             entries: self.around.entries,
@@ -138,6 +145,7 @@ impl World {
                 "P3: {new} URLs were new, dedup counts {dedup}, the scheduler {scheduler}"
             ));
         }
+        wrong.extend(self.miscounted_visits());
         for (edge, messages) in self.around.broker.sequences() {
             let Some(name) = settled_count(edge) else {
                 continue;
@@ -160,6 +168,66 @@ impl World {
         wrong
     }
 
+    /// What schedulers have counted otherwise than it was of known pages and their visits.
+    fn miscounted_visits(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let counted = |name: &str| self.sum(StageName::Scheduler, name);
+        let checks = &self.around.checks;
+        let policy = self.plan.pipeline.recrawl.policy;
+        let known = match policy {
+            RecrawlPolicy::None => 0,
+            _ => checks.known(),
+        };
+        let counted_known = counted("pages_known_total");
+        if counted_known != known {
+            wrong.push(format!(
+                "{known} pages were known, schedulers count {counted_known}"
+            ));
+        }
+        let told: u64 = checks.visits.values().map(|last| u64::from(last - 1)).sum();
+        let ended: u64 = Change::ALL
+            .iter()
+            .map(|change| counted(&format!("visits_{}_total", change.name())))
+            .sum();
+        let withdrawn = counted("visits_withdrawn_total");
+        let planned = counted("visits_planned_total");
+        let out = counted("visits_out");
+        if ended != told || planned != ended + withdrawn + out {
+            wrong.push(format!(
+                "{told} visits are told, {ended} counted; planned {planned}, withdrawn \
+                 {withdrawn}, out {out}"
+            ));
+        }
+        wrong
+    }
+
+    /// Pages that were fetched and have not had all their visits, although nothing went wrong.
+    fn visited_too_seldom(&self) -> Vec<String> {
+        let checks = &self.around.checks;
+        let most = self.plan.pipeline.recrawl.visits_max;
+        if most == 0 || !self.plan.faults.is_none() {
+            return Vec::new();
+        }
+        let fetched = checks.outcomes.iter();
+        let fetched = fetched.filter(|(_, (outcome, _))| *outcome == Outcome::Fetched);
+        let visits = fetched.map(|(url, _)| {
+            let serial = checks.new.get(url).map_or(0, |(_, serial)| *serial);
+            let last = checks.visits.get(&(url.clone(), serial));
+            (url, last.copied().unwrap_or(1))
+        });
+        let seldom = visits.filter(|(_, visits)| *visits != most);
+        seldom
+            .map(|(url, visits)| format!("{url} was visited {visits} times, not {most}"))
+            .collect()
+    }
+
+    /// Known pages that have a visit to come.
+    pub(crate) fn due(&self) -> u64 {
+        let counted = |name: &str| self.sum(StageName::Scheduler, name);
+        let known = counted("pages_known_total") - counted("pages_forgotten_total");
+        known + counted("pages_woken_total") - counted("pages_rested_total")
+    }
+
     fn sum(&self, stage: StageName, name: &str) -> u64 {
         let of_stage = self.nodes.iter().filter(|(place, _)| place.stage == stage);
         of_stage.map(|(_, node)| count(node.as_ref(), name)).sum()
@@ -173,7 +241,7 @@ fn count(node: &dyn AnyNode, name: &str) -> u64 {
         .map_or(0, |(_, value)| value)
 }
 
-/// URLs that wait or are in flight, at a scheduler.
+/// URLs that wait or are in flight for their first visit, at a scheduler.
 pub(crate) fn open_urls(node: &dyn AnyNode) -> u64 {
     match node.process() {
         Some(Process {
@@ -183,7 +251,7 @@ pub(crate) fn open_urls(node: &dyn AnyNode) -> u64 {
                     ..
                 },
             ..
-        }) => count(node, "waiting") + count(node, "in_flight"),
+        }) => count(node, "waiting") + count(node, "in_flight") - count(node, "visits_out"),
         _ => 0,
     }
 }

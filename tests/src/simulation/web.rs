@@ -51,6 +51,8 @@ pub(crate) struct Web {
     /// Whole pages served, by URL.
     pub(crate) served: BTreeMap<String, u32>,
     pub(crate) contacts: u64,
+    /// A third of the pages change with each look.
+    changes: bool,
 }
 
 impl Web {
@@ -65,6 +67,7 @@ impl Web {
             connect_timeout: plan.pipeline.limits.connect_timeout.as_micros() as Micros,
             served: BTreeMap::new(),
             contacts: 0,
+            changes: plan.pipeline.recrawl.visits_max > 0,
         }
     }
 }
@@ -345,6 +348,9 @@ impl Web {
         }
         match self.graph.servers[server].pages.get(path) {
             None => Some(status(404)),
+            Some(Page::Html(links)) if self.changes && path.len().is_multiple_of(3) => {
+                Some(version(nth, links))
+            }
             Some(Page::Html(links)) => Some(html(links)),
             Some(Page::Cut(links)) => Some(Response {
                 truncated: Some(Truncation::Time),
@@ -385,7 +391,7 @@ fn status(status: u16) -> Response {
     }
 }
 
-/// The version of every page.
+/// The version of every page that does not change.
 const ETAG: &str = "\"1\"";
 
 /// A page that has not changed is not sent to whoever has it.
@@ -418,6 +424,20 @@ fn redirect(code: u16, target: &str) -> Response {
         headers: vec![("location".to_owned(), target.as_bytes().to_vec())],
         ..status(code)
     }
+}
+
+/// A page that changes.
+fn version(number: u32, links: &[String]) -> Response {
+    let mut response = html(links);
+    response
+        .body
+        .extend(format!("<p>version {number}</p>\n").bytes());
+    for (name, value) in &mut response.headers {
+        if name == "etag" {
+            *value = format!("\"{number}\"").into_bytes();
+        }
+    }
+    response
 }
 
 fn html(links: &[String]) -> Response {

@@ -48,12 +48,20 @@ pub struct Ended {
     pub over_budget: usize,
     /// Pages served more often than once, counted each time.
     pub refetched: u64,
+    /// Visits of pages after the first.
+    pub visits: u64,
     /// Crashes.
     pub crashes: u64,
+    /// Queries that no name server answered.
+    pub unanswered: u64,
     /// Partitions that one instance took over from another.
     pub moved: u64,
     /// Partitions that were split, of all stages.
     pub halved: u64,
+    /// Commits of several steps.
+    pub batches: u64,
+    /// Times that a process died with several steps in hand that were not committed.
+    pub batches_lost: u64,
     /// Claims that schedulers entered into ledgers.
     pub entries: u64,
     /// Why the crawl was not gone on with: a stream was shorter than it had been.
@@ -126,6 +134,7 @@ impl World {
             checks: Checks::new(pipeline, !plan.faults.is_none()),
             faults: plan.faults.clone(),
             up: HashMap::new(),
+            clocks: HashMap::new(),
             paused: HashMap::new(),
             cut: HashMap::new(),
             dying: HashMap::new(),
@@ -134,6 +143,10 @@ impl World {
             refusal: None,
             trace,
             dice,
+            // Of their own: all else is what it is however many inputs are one batch.
+            batch_dice: Dice::new(plan.seed ^ 0x6261_7463_6865_735f),
+            batches: 0,
+            batches_lost: 0,
         };
         let nodes = nodes::all(pipeline, plan.faults.scalings > 0);
         World {
@@ -157,6 +170,8 @@ impl World {
         self.sow();
         self.around.plan_incidents(&places);
         self.around.plan_scalings();
+        let dice = Dice::new(self.plan.seed ^ 0x636c_6f63_6b73_11a7);
+        self.around.plan_clock_steps(&places, dice);
         let mut next_look = SECOND;
         let mut quiet_at = None;
         loop {
@@ -230,8 +245,7 @@ impl World {
             let found = FoundUrls {
                 origin,
                 urls: urls.iter().collect(),
-                anchors: Vec::new(),
-                sketch: None,
+                ..FoundUrls::default()
             };
             Outgoing {
                 edge: Edge::UrlsFound,
@@ -301,6 +315,10 @@ impl World {
             }
             Happening::Scaling(stage, wanted) => around.scale(stage, wanted),
             Happening::Split(hash) => around.split(hash),
+            Happening::ClockStep(place, by) => {
+                around.tell(|| format!("the clock of {place:?} jumps by {by} ns"));
+                *around.clocks.entry(place).or_default() += by;
+            }
             Happening::Extend {
                 edge,
                 consumer,
@@ -507,6 +525,7 @@ impl World {
             && around.paused.is_empty()
             && around.cut.is_empty()
             && around.broker.is_quiet()
+            && self.due() == 0
             && around.moves.started.iter().all(|place| {
                 let node = &self.nodes[place];
                 node.is_quiet() && open_urls(node.as_ref()) == 0

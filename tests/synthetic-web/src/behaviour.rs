@@ -6,6 +6,7 @@
 use std::io;
 
 use super::byway;
+use super::edition::{self, Edition, Reply};
 use super::hostility::{Hostility, RobotsMeaning};
 use super::html;
 use super::http::{self, Body, Request};
@@ -14,7 +15,7 @@ use super::record::Recorder;
 use super::resource::Resource;
 use super::sitemap;
 use super::stream::Stream;
-use super::validators::Validators;
+use super::validators::{Conditions, Validators};
 
 /// The type of a page.
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
@@ -31,6 +32,8 @@ pub(crate) enum Behaviour {
     Image,
     /// 200 with the sitemap of that number.
     Map(u32),
+    /// 200 with the sitemap of a host whose pages change.
+    Sitemap,
     /// 301 to another URL.
     Redirect(Link),
     /// 404.
@@ -92,6 +95,7 @@ impl Behaviour {
             hostility.and_then(|hostility| Some(Self::Hostile(hostility, hostility.pages()?)));
         match (resource, wrong) {
             (Resource::Robots, _) => Self::Robots,
+            (Resource::Sitemap, _) => Self::Sitemap,
             (_, Some(wrong)) => wrong,
             (Resource::Gone(_) | Resource::Unknown, None) => Self::NotFound,
             (Resource::Page(page), None) if plan.shape(host, page).redirect => {
@@ -105,7 +109,7 @@ impl Behaviour {
     /// How the URL ends for a crawler that may request it and does.
     pub(crate) fn outcome(self) -> Outcome {
         match self {
-            Self::Page(_) | Self::Image | Self::Map(_) => Outcome::Fetched,
+            Self::Page(_) | Self::Image | Self::Map(_) | Self::Sitemap => Outcome::Fetched,
             Self::Byway(_, outcome) => outcome,
             Self::Redirect(_) => Outcome::Redirected,
             Self::NotFound => Outcome::NotFound,
@@ -127,21 +131,31 @@ impl Behaviour {
                 let (content_type, map) = sitemap::render(exchange.plan, exchange.host, number)?;
                 exchange.send("200 OK", content_type, "", &map).await
             }
+            Self::Sitemap => {
+                let map = sitemap::of_host(exchange.plan, exchange.recorder, exchange.host);
+                exchange
+                    .send("200 OK", sitemap::XML, "", map.as_bytes())
+                    .await
+            }
             Self::Redirect(to) => {
                 let location = format!("Location: {}\r\n", exchange.plan.url(to.host, to.resource));
                 exchange
                     .send("301 Moved Permanently", HTML, &location, b"<p>Moved.</p>")
                     .await
             }
-            Self::NotFound => {
-                exchange
-                    .send("404 Not Found", HTML, "", b"<p>Not here.</p>")
-                    .await
-            }
+            Self::NotFound => exchange.send_not_found().await,
             Self::Robots => exchange.send_robots().await,
             Self::Hostile(hostility, _) => hostility.answer(exchange).await,
         }
     }
+}
+
+/// The header lines of validators.
+fn lines(validators: &Validators) -> String {
+    let fields = validators.fields();
+    fields
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect()
 }
 
 impl Exchange<'_> {
@@ -151,28 +165,36 @@ impl Exchange<'_> {
             .hostility
             .filter(|hostility| hostility.sends_pages_oddly())
         {
-            let whole = html::whole(self.plan, self.host, page);
+            let whole = html::whole(self.plan, self.host, page, Edition::default());
             return hostility.send_page(self, whole).await;
         }
-        let validators = self.validators(page);
-        if let Some(validators) = validators
-            .as_ref()
-            .filter(|validators| validators.match_those_of(self.request))
-        {
-            return self.send_not_modified(&validators.fields()).await;
-        }
-        let validators = validators
-            .map(|validators| validators.fields())
-            .unwrap_or_default();
-        let mut fields = format!("Content-Type: {HTML}\r\n{}{validators}", self.promise());
+        let asked = Conditions {
+            if_none_match: &self.request.if_none_match,
+            if_modified_since: &self.request.if_modified_since,
+        };
+        let shows_page = !self.head_only;
+        let reply = edition::reply(self.plan, self.recorder, self.host, page, asked, shows_page);
+        let (edition, validators) = match reply {
+            Reply::Page(edition, validators) => (edition, validators),
+            Reply::NotModified(validators) => {
+                return self.send_not_modified(&lines(&validators)).await;
+            }
+            Reply::Absent => return self.send_not_found().await,
+        };
+        let mut fields = format!(
+            "Content-Type: {HTML}\r\n{}{}",
+            self.promise(),
+            lines(&validators)
+        );
         // Each request begins a session.
         let session = site
             .hostility
             .filter(|hostility| *hostility == Hostility::Sessions);
         let session = session.map(|_| self.recorder.host(self.host).contacts.len() as u32);
+        let edition = Edition { session, ..edition };
         let Scratch { head, page: own } = self.scratch;
         own.clear();
-        let filler = html::render(self.plan, self.host, page, session, own);
+        let filler = html::render(self.plan, self.host, page, edition, own);
         let mut parts = [
             own.as_bytes(),
             self.plan.filler.bytes(filler),
@@ -208,16 +230,17 @@ impl Exchange<'_> {
                     .answer_robots(self, &text.unwrap_or_default())
                     .await
             }
-            (None, Some(text)) => self.send("200 OK", PLAIN, "", text.as_bytes()).await,
+            (None, Some(text)) => {
+                let text = text + &sitemap::line_of_host(self.plan, self.host);
+                self.send("200 OK", PLAIN, "", text.as_bytes()).await
+            }
             (None, None) => self.send("404 Not Found", PLAIN, "", b"no rules\n").await,
         }
     }
 
-    fn validators(&self, page: u32) -> Option<Validators> {
-        self.plan
-            .profile
-            .validators
-            .then(|| Validators::of(self.plan, self.host, page))
+    async fn send_not_found(self) -> io::Result<()> {
+        self.send("404 Not Found", HTML, "", b"<p>Not here.</p>")
+            .await
     }
 
     /// Says that a page has not changed. Such an answer ends with its head.

@@ -82,7 +82,7 @@ impl Client {
         Ok(self.stream.write_all(bytes).await?)
     }
 
-    /// Reads one response; `with_body` is false after HEAD and for 304.
+    /// Reads one response; `with_body` is false after HEAD. A 304 has no body in any case.
     ///
     /// # Errors
     /// If the connection ends before the response does.
@@ -98,8 +98,8 @@ impl Client {
             self.read_more().await?;
         };
         let head = String::from_utf8_lossy(&self.buffer[..head_bytes]).into_owned();
-        let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        let end = if with_body {
+        let status: u16 = head.split(' ').nth(1).context("no status")?.parse()?;
+        let end = if with_body && status != 304 {
             head_bytes
                 + header(&head, "content-length")
                     .context("no length")?

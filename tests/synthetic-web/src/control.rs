@@ -1,8 +1,8 @@
 //! Control: how other processes read truth and report, and start afresh, over HTTP on loopback.
 //!
-//! `GET /truth`, `GET /report`, `POST /reset`, `GET /healthz`. One request per connection. Truth
-//! and report of a large web take a while: they are made on a thread of their own, so that the
-//! hosts go on serving.
+//! `GET /truth`, `GET /report`, `GET /freshness?from=SECONDS&to=SECONDS`, `POST /reset`, `GET
+//! /healthz`. One request per connection. Truth, report and freshness of a large web take a while:
+//! they are made on a thread of their own, so that the hosts go on serving.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream as BlockingStream};
@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::freshness::Freshness;
 use super::http::{self, Body, Method, Parsed, Request};
 use super::report::Report;
 use super::server::Web;
@@ -63,6 +64,13 @@ fn answer(web: &Web, request: &Request) -> (&'static str, String) {
     let made = match (request.method, request.target.as_str()) {
         (Method::Get, "/truth") => serde_json::to_string(&Truth::new(&web.plan)),
         (Method::Get, "/report") => serde_json::to_string(&Report::new(&web.plan, &web.recorder)),
+        (Method::Get, path) if path.starts_with("/freshness?") => {
+            let Some((from, to)) = window(path) else {
+                return ("400 Bad Request", "{}".to_owned());
+            };
+            let to = to.min(web.recorder.now());
+            serde_json::to_string(&Freshness::new(&web.plan, &web.recorder, from, to))
+        }
         (Method::Post, "/reset") => {
             web.recorder.reset();
             Ok("{}".to_owned())
@@ -74,6 +82,13 @@ fn answer(web: &Web, request: &Request) -> (&'static str, String) {
         Ok(json) => ("200 OK", json),
         Err(error) => ("500 Internal Server Error", error.to_string()),
     }
+}
+
+/// From when to when, in `/freshness?from=SECONDS&to=SECONDS`.
+fn window(path: &str) -> Option<(Duration, Duration)> {
+    let (from, to) = path.strip_prefix("/freshness?from=")?.split_once("&to=")?;
+    let seconds = |text: &str| Duration::try_from_secs_f64(text.parse().ok()?).ok();
+    Some((seconds(from)?, seconds(to)?))
 }
 
 /// Asks a control server and waits for the answer. `method` is GET or POST.

@@ -24,6 +24,12 @@ pub(crate) enum Purpose {
     Redirect,
     Latency,
     Noise,
+    Rate,
+    Changes,
+    Importance,
+    Birth,
+    Absence,
+    Version,
 }
 
 /// A stream of random numbers. The same coordinates always give the same stream.
@@ -65,11 +71,22 @@ impl Dice {
         ((unit * unit * f64::from(n)) as u32).min(n.saturating_sub(1))
     }
 
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+
     pub(crate) fn lognormal(&mut self, median: f64, sigma: f64) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         let normal = radius * (std::f64::consts::TAU * self.unit()).cos();
         median * (sigma * normal).exp()
     }
+}
+
+/// Where a host stands among all hosts, in [0, 1). Multiples of the golden ratio, and of others that
+/// are as irrational, spread evenly: shares hold for few hosts, too, and those of different ratios
+/// are independent of each other.
+pub(crate) fn spread(seed: u64, host: u32, ratio: f64) -> f64 {
+    (f64::from(host) * ratio + (seed % 1_000) as f64 / 1_000.0).fract()
 }
 
 fn mix(value: u64) -> u64 {

@@ -35,6 +35,8 @@ pub enum Hostility {
     Refuses,
     /// The same, with a Retry-After of a day
     RefusesForADay,
+    /// Answers every request but that for robots.txt with 200 and a challenge
+    Walled,
     /// Accepts connections, reads requests and never answers, but for robots.txt
     Silent,
     /// Closes the connection instead of answering
@@ -51,6 +53,8 @@ pub enum Hostility {
     Garbage,
     /// Answers 429 to the request for robots.txt
     RobotsRefused,
+    /// Answers the request for robots.txt with 403 and a challenge
+    RobotsWalled,
     /// Sends a robots.txt a byte at a time, for ever
     RobotsDrips,
     /// Sends a robots.txt that does not end, as fast as it is read
@@ -153,7 +157,7 @@ pub enum Hostility {
 
 impl Hostility {
     /// All kinds.
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 61] = [
         Self::Refuses,
         Self::RefusesForADay,
         Self::Silent,
@@ -213,13 +217,15 @@ impl Hostility {
         Self::Http2,
         Self::Http2GoAway,
         Self::Http2Resets,
+        Self::Walled,
+        Self::RobotsWalled,
     ];
 
     /// How the URLs of the host end that may be requested; `None` when each ends as it would on any
     /// host.
     pub(crate) fn pages(self) -> Option<Outcome> {
         match self {
-            Self::Refuses | Self::RefusesForADay => Some(Outcome::Refused),
+            Self::Refuses | Self::RefusesForADay | Self::Walled => Some(Outcome::Refused),
             Self::Silent | Self::HangsUp | Self::Drips | Self::Garbage => Some(Outcome::Failed),
             Self::ServerErrors
             | Self::HeadDrips
@@ -246,7 +252,7 @@ impl Hostility {
     pub(crate) fn robots(self) -> RobotsMeaning {
         match self {
             // RFC 9309, section 2.3.1.4: it cannot be reached.
-            Self::RobotsRefused | Self::RobotsDrips | Self::RobotsShort => {
+            Self::RobotsRefused | Self::RobotsWalled | Self::RobotsDrips | Self::RobotsShort => {
                 RobotsMeaning::Unreachable
             }
             // Section 2.5: what comes first counts. Section 2.2: what can be read counts.

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::byway;
 use super::dice::{Dice, Purpose};
+use super::edition::Edition;
 use super::hostility::Hostility;
 use super::plan::{Link, Plan};
 use super::profile::Profile;
@@ -133,14 +134,16 @@ fn write_block(dice: &mut Dice, out: &mut String) {
         3 => {
             let _ = writeln!(out, "<h2 class=\"section\">{}</h2>", phrase(dice));
         }
-        _ => {
-            out.push_str("<p class=\"text\">");
-            for _ in 0..2 + dice.below(5) {
-                write_sentence(dice, out);
-            }
-            out.push_str("</p>\n");
-        }
+        _ => write_paragraph(dice, out),
     }
+}
+
+fn write_paragraph(dice: &mut Dice, out: &mut String) {
+    out.push_str("<p class=\"text\">");
+    for _ in 0..2 + dice.below(5) {
+        write_sentence(dice, out);
+    }
+    out.push_str("</p>\n");
 }
 
 /// What decides how the links of a page are spelled.
@@ -155,9 +158,9 @@ struct Spelling<'a> {
 }
 
 /// A page in one piece.
-pub(crate) fn whole(plan: &Plan, host: u32, page: u32) -> String {
+pub(crate) fn whole(plan: &Plan, host: u32, page: u32, edition: Edition) -> String {
     let mut whole = String::new();
-    let filler = render(plan, host, page, None, &mut whole);
+    let filler = render(plan, host, page, edition, &mut whole);
     whole.push_str(plan.filler.text.get(filler).unwrap_or_default());
     whole.push_str(TAIL);
     whole
@@ -169,7 +172,7 @@ pub(crate) fn render(
     plan: &Plan,
     host: u32,
     page: u32,
-    session: Option<u32>,
+    edition: Edition,
     out: &mut String,
 ) -> Range<usize> {
     let start = out.len();
@@ -179,9 +182,12 @@ pub(crate) fn render(
         host,
         form: plan.shape(host, page).form,
         hostility: plan.site(host).hostility,
-        session,
+        session: edition.session,
     };
-    let links = plan.links(host, page);
+    let mut links = plan.links(host, page);
+    if let Some(moment) = edition.moment {
+        links.retain(|link| plan.is_linked_to(*link, moment.at_s));
+    }
     let refreshes = spelling.hostility == Some(Hostility::Refreshes);
     let (refresh, links) = links.split_at(usize::from(refreshes).min(links.len()));
     write_head(spelling, page, refresh.first(), &mut dice, out);
@@ -192,17 +198,12 @@ pub(crate) fn render(
         write_anchor(spelling, *link, &mut dice, out);
         out.push_str("</li>\n");
     }
-    out.push_str("</ul>\n</nav>\n<main>\n");
-    for group in text.chunks(6) {
-        out.push_str("<p>");
-        for link in group {
-            out.push_str(plan.filler.phrase(&mut dice));
-            out.push(' ');
-            write_anchor(spelling, *link, &mut dice, out);
-            out.push_str(", ");
-        }
-        out.push_str("and more.</p>\n");
+    out.push_str("</ul>\n</nav>\n");
+    if let Some(counter) = edition.counter {
+        let _ = writeln!(out, "<aside>Visitor {counter}</aside>");
     }
+    out.push_str("<main>\n");
+    write_text(spelling, text, &mut dice, out);
     if spelling.hostility == Some(Hostility::TagSoup) {
         out.push_str(OPEN_COMMENT);
     }
@@ -211,11 +212,35 @@ pub(crate) fn render(
         f64::from(plan.profile.page_bytes_median),
         plan.profile.page_bytes_sigma,
     ) as usize;
+    if edition.version() > 0 {
+        // Another version has another text, of the same size.
+        dice = version_dice(plan, host, page, edition.version());
+        write_paragraph(&mut dice, out);
+    }
     let own = out.len() - start + TAIL.len();
     plan.filler.slice(
         &mut dice,
         size.saturating_sub(own).min(plan.filler.text.len()),
     )
+}
+
+/// Paragraphs around links.
+fn write_text(spelling: Spelling<'_>, links: &[Link], dice: &mut Dice, out: &mut String) {
+    for group in links.chunks(6) {
+        out.push_str("<p>");
+        for link in group {
+            out.push_str(spelling.plan.filler.phrase(dice));
+            out.push(' ');
+            write_anchor(spelling, *link, dice, out);
+            out.push_str(", ");
+        }
+        out.push_str("and more.</p>\n");
+    }
+}
+
+fn version_dice(plan: &Plan, host: u32, page: u32, version: u64) -> Dice {
+    let seed = Dice::new(version, Purpose::Version, 0, 0).next();
+    Dice::new(plan.profile.seed ^ seed, Purpose::Version, host, page)
 }
 
 /// The beginning of a page that is badly written, up to its first link: its head is never closed.
@@ -418,7 +443,7 @@ mod tests {
 
     fn page_bytes(plan: &Plan, host: u32, page: u32) -> Vec<u8> {
         let mut own = String::new();
-        let filler = render(plan, host, page, None, &mut own);
+        let filler = render(plan, host, page, Edition::default(), &mut own);
         [own.as_bytes(), plan.filler.bytes(filler), TAIL.as_bytes()].concat()
     }
 

@@ -8,13 +8,16 @@ use http::{HeaderMap, Response, StatusCode};
 
 use super::behaviour::{Behaviour, HTML};
 use super::coding::Coding;
+use super::edition::{self, Reply};
 use super::hostility::Hostility;
 use super::html;
-use super::plan::{Plan, Site};
 use super::record::Open;
 use super::resource::Resource;
 use super::server::{Web, note_path};
+use super::site::Site;
+use super::sitemap;
 use super::stream::Stream;
+use super::validators::{Conditions, Validators};
 
 /// Answers after which a host that goes away takes leave of a connection.
 const ANSWERS: u32 = 5;
@@ -25,7 +28,7 @@ const RESET_EVERY: usize = 3;
 struct Content {
     status: StatusCode,
     content_type: &'static str,
-    location: Option<String>,
+    fields: Vec<(&'static str, String)>,
     coding: Option<Coding>,
     body: Vec<u8>,
 }
@@ -84,22 +87,28 @@ fn answer(
     request: &HeaderMap,
     mut respond: SendResponse<Bytes>,
 ) -> Result<()> {
-    let accepted = request
-        .get("accept-encoding")
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+    let field = |name| {
+        let value = request.get(name).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default()
+    };
+    let accepted = field("accept-encoding");
+    let asked = Conditions {
+        if_none_match: field("if-none-match"),
+        if_modified_since: field("if-modified-since"),
+    };
     let Content {
         status,
         content_type,
-        location,
+        fields,
         coding,
         body,
-    } = content(&web.plan, host, resource);
-    let mut head = Response::builder()
-        .status(status)
-        .header("content-type", content_type);
-    if let Some(location) = location {
-        head = head.header("location", location);
+    } = content(web, host, resource, asked);
+    let mut head = Response::builder().status(status);
+    if status != StatusCode::NOT_MODIFIED {
+        head = head.header("content-type", content_type);
+    }
+    for (name, value) in fields {
+        head = head.header(name, value);
     }
     let body = match coding.filter(|coding| coding.is_among(accepted)) {
         Some(coding) => {
@@ -109,45 +118,74 @@ fn answer(
         None => body,
     };
     web.recorder.sent(host, body.len());
-    let mut stream = respond.send_response(head.body(())?, false)?;
-    stream.send_data(body.into(), true)?;
+    let is_over = status == StatusCode::NOT_MODIFIED;
+    let mut stream = respond.send_response(head.body(())?, is_over)?;
+    if !is_over {
+        stream.send_data(body.into(), true)?;
+    }
     Ok(())
 }
 
-fn content(plan: &Plan, host: u32, resource: Resource) -> Content {
+fn content(web: &Web, host: u32, resource: Resource, asked: Conditions<'_>) -> Content {
+    let plan = &web.plan;
     let html = |status, body: &[u8]| Content {
         status,
         content_type: HTML,
-        location: None,
+        fields: Vec::new(),
         coding: None,
         body: body.to_vec(),
     };
+    let not_found = || html(StatusCode::NOT_FOUND, b"<p>Not here.</p>");
     match Behaviour::of(plan, host, resource) {
         Behaviour::Page(page) => {
-            let coding = plan.site(host).coding;
-            Content {
-                coding,
-                ..html(StatusCode::OK, html::whole(plan, host, page).as_bytes())
+            match edition::reply(plan, &web.recorder, host, page, asked, true) {
+                Reply::Page(edition, validators) => Content {
+                    fields: owned(&validators),
+                    coding: plan.site(host).coding,
+                    ..html(
+                        StatusCode::OK,
+                        html::whole(plan, host, page, edition).as_bytes(),
+                    )
+                },
+                Reply::NotModified(validators) => Content {
+                    fields: owned(&validators),
+                    ..html(StatusCode::NOT_MODIFIED, b"")
+                },
+                Reply::Absent => not_found(),
             }
         }
-        Behaviour::Redirect(to) => {
-            let location = Some(plan.url(to.host, to.resource));
-            Content {
-                location,
-                ..html(StatusCode::MOVED_PERMANENTLY, b"<p>Moved.</p>")
-            }
-        }
+        Behaviour::Redirect(to) => Content {
+            fields: vec![("location", plan.url(to.host, to.resource))],
+            ..html(StatusCode::MOVED_PERMANENTLY, b"<p>Moved.</p>")
+        },
         Behaviour::Robots => match plan.site(host).robots.text() {
             Some(text) => Content {
                 content_type: "text/plain",
-                ..html(StatusCode::OK, text.as_bytes())
+                ..html(
+                    StatusCode::OK,
+                    (text + &sitemap::line_of_host(plan, host)).as_bytes(),
+                )
             },
             None => html(StatusCode::NOT_FOUND, b"no rules"),
+        },
+        Behaviour::Sitemap => Content {
+            content_type: sitemap::XML,
+            ..html(
+                StatusCode::OK,
+                sitemap::of_host(plan, &web.recorder, host).as_bytes(),
+            )
         },
         Behaviour::Byway(..)
         | Behaviour::Image
         | Behaviour::Map(..)
         | Behaviour::NotFound
-        | Behaviour::Hostile(..) => html(StatusCode::NOT_FOUND, b"<p>Not here.</p>"),
+        | Behaviour::Hostile(..) => not_found(),
     }
+}
+
+fn owned(validators: &Validators) -> Vec<(&'static str, String)> {
+    let fields = validators.fields();
+    fields
+        .map(|(name, value)| (name, value.to_owned()))
+        .collect()
 }

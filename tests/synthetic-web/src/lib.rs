@@ -10,22 +10,30 @@
 //!
 //! Some hosts may be hostile ([`Hostility`]). The truth says what a crawler should get from them.
 //!
-//! Invariants: a profile and a port determine every byte that is served; every page can be reached
+//! Its pages may change ([`Change`]). Then it knows how fresh a crawler's copy is ([`Freshness`]).
+//!
+//! Invariants: a profile and a port determine every byte that is served, where pages change with
+//! the time since the start and the requests before; every page can be reached
 //! from the first host's `/`, unless a hostile host is in the way; no input ends the process.
 
 mod behaviour;
 mod bomb;
 mod byway;
+mod change;
 pub mod client;
 mod coding;
 mod control;
 mod dice;
 mod dns;
+mod edition;
+mod freshness;
 mod graph;
 mod hostility;
 mod html;
 mod http;
 mod http2;
+mod life;
+mod lives;
 mod load;
 mod outage;
 mod place;
@@ -36,12 +44,14 @@ mod report;
 mod resource;
 mod robots;
 mod server;
+mod site;
 mod sitemap;
 mod stream;
 mod tls;
 mod tongue;
 mod truth;
 mod validators;
+pub mod visiting;
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +67,9 @@ use anyhow::{Context as _, Result};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
 
+pub use change::{Change, GonePages, NewPages, SitemapShares, ValidatorShares};
 pub use control::ask;
+pub use freshness::Freshness;
 pub use graph::{Graph, GraphPage};
 pub use hostility::Hostility;
 pub use load::{Load, measure};
@@ -195,6 +207,14 @@ impl SyntheticWeb {
     /// What the crawler did since the start or the last reset.
     pub fn report(&self) -> Report {
         Report::new(&self.web.plan, &self.web.recorder)
+    }
+
+    /// How fresh the copy of the crawler was between these times, which are counted from the start
+    /// of the web; a time to come is not judged. `None` where no page changes. A reset forgets
+    /// copies, too.
+    pub fn freshness(&self, from: Duration, to: Duration) -> Option<Freshness> {
+        let to = to.min(self.web.recorder.now());
+        Freshness::new(&self.web.plan, &self.web.recorder, from, to)
     }
 
     /// All requests since the start or the last reset, by host and time of arrival.

@@ -12,7 +12,8 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::json;
 use synthetic_web::{
-    Hostility, Latency, PagesPerHost, Profile, Report, SyntheticWeb, ask, measure,
+    Change, GonePages, Hostility, Latency, NewPages, PagesPerHost, Profile, Report, SitemapShares,
+    SyntheticWeb, ask, measure,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -32,6 +33,17 @@ enum Command {
     Report(Control),
     /// Print what a perfect crawl finds
     Truth(Control),
+    /// Print how fresh the copy of the crawler was, beside plans with as many visits
+    Freshness {
+        #[command(flatten)]
+        control: Control,
+        /// From when, in seconds since the start of the web
+        #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+        from: f64,
+        /// Until when; now if not given, or if that is earlier
+        #[arg(long, value_name = "SECONDS")]
+        to: Option<f64>,
+    },
     /// Forget all requests
     Reset(Control),
     /// Measure how many pages per second the web itself serves
@@ -152,6 +164,8 @@ struct Serve {
     /// Pages have an ETag and a Last-Modified and answer 304 to who has them
     #[arg(long)]
     validators: bool,
+    #[command(flatten)]
+    change: ChangeOptions,
     /// Least time between two requests to a host that the report demands, in milliseconds
     #[arg(long, value_name = "MS")]
     expect_delay: Option<u64>,
@@ -184,8 +198,87 @@ struct Serve {
     for_s: Option<Duration>,
 }
 
+#[derive(Debug, Args)]
+struct ChangeOptions {
+    /// Pages change: mean time between two changes of the median page that changes, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    change: Option<Duration>,
+    /// Standard deviation of the logarithm of rates of change (2.1)
+    #[arg(long, value_name = "SIGMA", requires = "change")]
+    change_sigma: Option<f64>,
+    /// Share of pages that never change (0.3)
+    #[arg(long, value_name = "SHARE", requires = "change")]
+    change_never: Option<f64>,
+    /// Standard deviation of the logarithm of the importance of pages (0: equal)
+    #[arg(long, value_name = "SIGMA", requires = "change")]
+    change_importance: Option<f64>,
+    /// Share of hosts whose ETag tells each change (1)
+    #[arg(long, value_name = "SHARE", requires = "change")]
+    change_tags: Option<f64>,
+    /// Share of hosts whose ETag never changes, and who always answer 304 (0)
+    #[arg(long, value_name = "SHARE", requires = "change")]
+    change_frozen: Option<f64>,
+    /// Share of hosts whose ETag is another one in each answer (0)
+    #[arg(long, value_name = "SHARE", requires = "change")]
+    change_fickle: Option<f64>,
+    /// Share of hosts whose Last-Modified is there, and true (1)
+    #[arg(long, value_name = "SHARE", requires = "change")]
+    change_dates: Option<f64>,
+    /// Share of hosts whose pages have other bytes in each answer (0)
+    #[arg(long, value_name = "SHARE", requires = "change")]
+    change_noise: Option<f64>,
+    /// Shares of hosts with a sitemap whose lastmod is right, always now, or missing (0,0,0)
+    #[arg(long, value_name = "RIGHT,WRONG,UNDATED", requires = "change")]
+    #[arg(value_parser = parse_numbers::<3>)]
+    change_sitemaps: Option<[f64; 3]>,
+    /// Share of pages that answer 404 for a while: mean seconds until then, and of it
+    #[arg(long, value_name = "SHARE,AFTER,LENGTH", requires = "change")]
+    #[arg(value_parser = parse_numbers::<3>)]
+    change_gone: Option<[f64; 3]>,
+    /// Share of pages that come later: at most so many seconds after the start
+    #[arg(long, value_name = "SHARE,WITHIN", requires = "change")]
+    #[arg(value_parser = parse_numbers::<2>)]
+    change_new: Option<[f64; 2]>,
+}
+
+impl ChangeOptions {
+    fn change(&self) -> Result<Option<Change>> {
+        let Some(interval) = self.change else {
+            return Ok(None);
+        };
+        let mut change = Change::new(interval);
+        replace(&mut change.sigma, self.change_sigma);
+        replace(&mut change.never, self.change_never);
+        replace(&mut change.importance_sigma, self.change_importance);
+        replace(&mut change.validators.tags, self.change_tags);
+        replace(&mut change.validators.frozen, self.change_frozen);
+        replace(&mut change.validators.fickle, self.change_fickle);
+        replace(&mut change.validators.dates, self.change_dates);
+        replace(&mut change.noise, self.change_noise);
+        if let Some([right, wrong, undated]) = self.change_sitemaps {
+            change.sitemaps = SitemapShares {
+                right,
+                wrong,
+                undated,
+            };
+        }
+        if let Some([share, after, length]) = self.change_gone {
+            change.gone = GonePages {
+                share,
+                after: Duration::try_from_secs_f64(after)?,
+                length: Duration::try_from_secs_f64(length)?,
+            };
+        }
+        if let Some([share, within]) = self.change_new {
+            let within = Duration::try_from_secs_f64(within)?;
+            change.new = NewPages { share, within };
+        }
+        Ok(Some(change))
+    }
+}
+
 impl Serve {
-    fn profile(&self) -> Profile {
+    fn profile(&self) -> Result<Profile> {
         let mut profile = match self.profile {
             Name::Raw => Profile::raw(),
             Name::Mixed => Profile::mixed(),
@@ -224,13 +317,14 @@ impl Serve {
         replace(&mut limits.pages_per_host, self.crawl_pages_per_host);
         limits.images = self.crawl_images;
         profile.validators = self.validators;
+        profile.change = self.change.change()?;
         replace(&mut profile.delay_expected_ms, self.expect_delay);
         replace(&mut profile.dns_latency_ms, self.dns_latency);
         profile.extra_hosts = self.extra_host.clone();
         profile.address = self.address;
         (profile.port, profile.dns_port, profile.control_port) =
             (self.port, self.dns_port, self.control_port);
-        profile
+        Ok(profile)
     }
 
     fn pages_per_host(&self, default: PagesPerHost) -> PagesPerHost {
@@ -254,6 +348,12 @@ fn replace<T>(value: &mut T, given: Option<T>) {
 fn parse_pair(text: &str) -> Result<(u32, u32)> {
     let (min, max) = text.split_once(',').context("expected MIN,MAX")?;
     Ok((min.parse()?, max.parse()?))
+}
+
+fn parse_numbers<const N: usize>(text: &str) -> Result<[f64; N]> {
+    let numbers: Vec<f64> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    let numbers = numbers.try_into().ok();
+    numbers.with_context(|| format!("expected {N} numbers with commas between them"))
 }
 
 fn parse_latency(text: &str) -> Result<Latency> {
@@ -300,6 +400,14 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         None => serve(&cli.serve).await,
         Some(Command::Report(Control { control })) => print_report(control),
         Some(Command::Truth(Control { control })) => print_answer(control, "GET", "/truth"),
+        Some(Command::Freshness {
+            control: Control { control },
+            from,
+            to,
+        }) => {
+            let to = to.unwrap_or(f64::from(u32::MAX));
+            print_answer(control, "GET", &format!("/freshness?from={from}&to={to}"))
+        }
         Some(Command::Reset(Control { control })) => print_answer(control, "POST", "/reset"),
         Some(Command::SelfTest {
             connections,
@@ -312,7 +420,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
 async fn serve(serve: &Serve) -> Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let web = SyntheticWeb::start(serve.profile())?;
+    let web = SyntheticWeb::start(serve.profile()?)?;
     if let Some(file) = &serve.root_certificate {
         let root = web
             .root_certificate()
@@ -356,7 +464,7 @@ fn print_answer(control: SocketAddr, method: &str, path: &str) -> Result<ExitCod
 }
 
 async fn self_test(serve: &Serve, connections: u32, seconds: f64) -> Result<ExitCode> {
-    let web = SyntheticWeb::start(serve.profile())?;
+    let web = SyntheticWeb::start(serve.profile()?)?;
     ensure!(
         web.root_certificate().is_none(),
         "the self-test speaks no TLS: take another --profile"

@@ -1,7 +1,8 @@
 //! Plan: which hosts and pages there are and which page links where.
 //!
 //! It depends on profile and port alone. For each page it keeps a few bytes (the tree that makes
-//! all pages reachable). All else is drawn again from dice whenever it is asked for.
+//! all pages reachable), and more for those that change, once they were asked for. All else is drawn
+//! again from dice whenever it is asked for.
 //!
 //! Invariant: a page of the same host with a smaller number that answers 200 and is allowed links
 //! to every page, redirects and disallowed ones included. Such a page of a host that is not hostile
@@ -17,43 +18,20 @@ use std::time::Duration;
 
 use super::bomb::Bombs;
 use super::byway;
-use super::coding::Coding;
 use super::dice::{Dice, Purpose};
 use super::hostility::{Hostility, RobotsMeaning};
 use super::html::Filler;
+use super::lives::Lives;
 use super::place::{host_name, listens_at};
-use super::profile::{LATENCY_MS_MAX, Latency, PagesPerHost, Profile};
+use super::profile::{LATENCY_MS_MAX, Latency, Profile};
 use super::resource::{Form, Resource, Shape};
-use super::robots::Robots;
-use super::tls::Security;
+use super::site::Site;
 use super::tongue::Tongue;
 
 /// Links to `/` of other hosts among all links to other hosts; the rest lead to pages inside.
 const FRONT_DOOR_SHARE: f64 = 0.5;
 /// Draws for a parent before page 0 is taken, which always qualifies.
 const PARENT_DRAWS: usize = 16;
-
-/// One host.
-#[derive(Debug)]
-pub(crate) struct Site {
-    pub(crate) pages: u32,
-    pub(crate) robots: Robots,
-    /// The server closes a connection after this many requests.
-    pub(crate) request_cap: Option<u32>,
-    /// What it does if it is hostile.
-    pub(crate) hostility: Option<Hostility>,
-    /// How it secures its connections, if it does.
-    pub(crate) security: Option<Security>,
-    /// How it packs pages, if it does.
-    pub(crate) coding: Option<Coding>,
-    /// The number of its byways that a perfect crawl finds; they are the first ones.
-    pub(crate) byways: u32,
-    /// `children[child_starts[p]..child_starts[p + 1]]` are the pages that page p makes reachable.
-    child_starts: Vec<u32>,
-    children: Vec<u32>,
-    /// (page, host): the hosts whose `/` a page makes reachable, sorted.
-    child_hosts: Vec<(u32, u32)>,
-}
 
 /// A link as the crawler should understand it, however the page spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,12 +50,15 @@ pub(crate) struct Plan {
     led_to: OnceLock<Vec<BTreeSet<Resource>>>,
     /// Bombs, if there is a host that sends them.
     bombs: Option<Bombs>,
+    /// The pages that were asked for and change.
+    pub(crate) lives: Lives,
 }
 
 impl Plan {
     /// `profile` must have passed its validation.
     pub(crate) fn new(profile: Profile, port: u16) -> Self {
         let filler = Filler::new(&profile);
+        let lives = Lives::new(profile.hosts);
         let sites = (0..profile.hosts)
             .map(|host| Site::new(&profile, host))
             .collect();
@@ -88,6 +69,7 @@ impl Plan {
             filler,
             led_to: OnceLock::new(),
             bombs: None,
+            lives,
         };
         for host in 0..plan.profile.hosts {
             plan.grow_tree(host);
@@ -198,10 +180,10 @@ impl Plan {
     pub(crate) fn redirect_target(&self, host: u32, page: u32) -> Link {
         let mut dice = Dice::new(self.profile.seed, Purpose::Redirect, host, page);
         if dice.chance(self.profile.locality) {
-            Link {
+            self.settled(Link {
                 host,
                 resource: Resource::Page(dice.below(page)),
-            }
+            })
         } else {
             Link {
                 host: dice.below(self.profile.hosts),
@@ -229,10 +211,8 @@ impl Plan {
 
     fn tree_links(&self, host: u32, page: u32) -> Vec<Link> {
         let site = self.site(host);
-        let start = site.child_starts[page as usize] as usize;
-        let end = site.child_starts[page as usize + 1] as usize;
         let mut links = Vec::with_capacity(self.profile.links_max as usize);
-        for child in &site.children[start..end] {
+        for child in site.children(page) {
             links.push(Link {
                 host,
                 resource: Resource::Page(*child),
@@ -268,7 +248,44 @@ impl Plan {
         } else {
             Resource::Page(dice.skewed(site.pages))
         };
-        Link { host, resource }
+        self.settled(Link { host, resource })
+    }
+
+    /// The link itself, or one to the parent of a page that comes later: only that links to it.
+    fn settled(&self, link: Link) -> Link {
+        match link.resource {
+            Resource::Page(page) if self.born_s(link.host, page) > 0.0 => Link {
+                resource: Resource::Page(self.parent(link.host, page)),
+                ..link
+            },
+            _ => link,
+        }
+    }
+
+    /// Returns whether a page makes no other reachable and answers 200 to who may ask.
+    pub(crate) fn is_leaf(&self, host: u32, page: u32) -> bool {
+        let site = self.site(host);
+        page > 0
+            && site.children(page).is_empty()
+            && site
+                .child_hosts
+                .binary_search_by_key(&page, |(parent, _)| *parent)
+                .is_err()
+            && self.shape(host, page).is_open()
+    }
+
+    /// When a page comes, in seconds since the start of the web; 0 for most.
+    pub(crate) fn born_s(&self, host: u32, page: u32) -> f64 {
+        match &self.profile.change {
+            Some(change)
+                if change.new.share > 0.0
+                    && self.site(host).hostility.is_none()
+                    && self.is_leaf(host, page) =>
+            {
+                change.born_s(self.profile.seed, host, page)
+            }
+            _ => 0.0,
+        }
     }
 
     fn other_host(&self, dice: &mut Dice, from: u32) -> u32 {
@@ -286,8 +303,10 @@ impl Plan {
         let byways =
             (0..self.site(host).byways).filter(move |number| byway::exists(self, host, *number));
         let led_to = self.led_to()[host as usize].iter().copied();
+        let sitemap = self.site(host).has_sitemap().then_some(Resource::Sitemap);
         (0..pages)
             .map(Resource::Page)
+            .chain(sitemap)
             .chain(byways.map(Resource::Byway))
             .chain(led_to)
     }
@@ -296,6 +315,7 @@ impl Plan {
     pub(crate) fn is_found(&self, host: u32, resource: Resource) -> bool {
         match resource {
             Resource::Page(_) if self.gives_pages(host) => true,
+            Resource::Sitemap => self.site(host).has_sitemap(),
             Resource::Byway(number) => {
                 number < self.site(host).byways && byway::exists(self, host, number)
             }
@@ -433,86 +453,6 @@ impl Plan {
     pub(crate) fn tongue(&self, host: u32) -> Option<Tongue> {
         self.site(host).hostility?.tongue()
     }
-}
-
-impl Site {
-    fn new(profile: &Profile, host: u32) -> Self {
-        // Multiples of the golden ratio spread evenly over 0..1: the shares hold for few hosts too,
-        // and robots rules and request caps stay independent of each other.
-        let spread = |host: u32, ratio: f64| {
-            (f64::from(host) * ratio + (profile.seed % 1_000) as f64 / 1_000.0).fract()
-        };
-        let robots_of = |host: u32| {
-            let place = spread(host, 0.618_033_988_749_895);
-            let delay_place = spread(host, 0.324_717_957_244_746);
-            Robots::pick(&profile.robots, place, delay_place)
-        };
-        let hostility = profile.hostility(host);
-        Self {
-            pages: page_count(profile, host),
-            robots: match hostility.map(Hostility::robots) {
-                // The truth cannot say whether a crawler gives such a server up before it looks at
-                // the rules.
-                _ if hostility.is_some_and(Hostility::answers_nothing) => Robots::Missing,
-                None | Some(RobotsMeaning::AsOnAnyHost) => robots_of(host),
-                Some(RobotsMeaning::AsOfFirstHost) => robots_of(0),
-                Some(RobotsMeaning::Rules) => Robots::Rules {
-                    crawl_delay_ms: None,
-                },
-                Some(RobotsMeaning::AllowAll | RobotsMeaning::Unreachable) => Robots::AllowAll,
-            },
-            hostility,
-            security: match (hostility, &profile.secure) {
-                (Some(hostility), _) => hostility.is_secure().then_some(Security::SelfSigned),
-                (None, Some(shares)) => Some(Security::Trusted {
-                    has_rsa_key: spread(host, 0.414_213_562_373_095) < shares.rsa,
-                    speaks_http2: spread(host, 0.732_050_807_568_877) < shares.http2,
-                }),
-                (None, None) => None,
-            },
-            coding: match spread(host, 0.645_751_311_064_590) {
-                _ if hostility.is_some() => None,
-                place if place < profile.codings.gzip => Some(Coding::Gzip),
-                place if place < profile.codings.gzip + profile.codings.brotli => {
-                    Some(Coding::Brotli)
-                }
-                _ => None,
-            },
-            byways: 0,
-            request_cap: pick_cap(&profile.request_caps, spread(host, 0.754_877_666_246_693)),
-            child_starts: Vec::new(),
-            children: Vec::new(),
-            child_hosts: Vec::new(),
-        }
-    }
-
-    /// Links that end in 404 lead to `/gone/0.html` and the numbers below this one.
-    pub(crate) fn gone_max(&self) -> u32 {
-        self.pages / 10 + 1
-    }
-}
-
-fn page_count(profile: &Profile, host: u32) -> u32 {
-    const SHAPE: f64 = 1.5;
-    match profile.pages_per_host {
-        PagesPerHost::Exactly(pages) => pages,
-        PagesPerHost::HeavyTail { mean } => {
-            let mut dice = Dice::new(profile.seed, Purpose::PageCount, host, 0);
-            let smallest = f64::from(mean) * (SHAPE - 1.0) / SHAPE;
-            let pages = smallest / (1.0 - dice.unit()).powf(1.0 / SHAPE);
-            (pages as u32).clamp(1, mean.saturating_mul(50))
-        }
-    }
-}
-
-fn pick_cap(caps: &[(f64, u32)], mut place: f64) -> Option<u32> {
-    for (share, cap) in caps {
-        if place < *share {
-            return Some(*cap);
-        }
-        place -= share;
-    }
-    None
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Result, ensure};
 
+use super::change::Change;
 use super::hostility::Hostility;
 
 /// The largest number of hosts a web can have; each has a loopback address of its own.
@@ -115,7 +116,8 @@ impl Default for CrawlLimits {
     }
 }
 
-/// What a synthetic web looks like. Two webs of equal profile and port are equal byte by byte.
+/// What a synthetic web looks like. Two webs of equal profile and port are equal byte by byte; where
+/// pages change, their versions are, at the same time since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Seed of every random decision.
@@ -158,7 +160,11 @@ pub struct Profile {
     /// host offers.
     pub crawl_limits: CrawlLimits,
     /// Pages have an ETag and a Last-Modified, and are not sent again to a client that has them.
+    /// Where pages change, [`Change::validators`] says so instead.
     pub validators: bool,
+    /// How pages change, if they do. The truth counts pages that come later or are away for a
+    /// while like others.
+    pub change: Option<Change>,
     /// Least time between two requests to a host that the report demands, in milliseconds; 0
     /// demands none.
     pub delay_expected_ms: u64,
@@ -212,6 +218,7 @@ impl Profile {
             hostilities: Hostility::ALL.to_vec(),
             crawl_limits: CrawlLimits::default(),
             validators: false,
+            change: None,
             delay_expected_ms: 0,
             retry_after_s: 1,
             dns_latency_ms: 0,
@@ -298,33 +305,13 @@ impl Profile {
         Some(self.hostilities[number % self.hostilities.len()])
     }
 
-    /// Checks every number against its range.
-    ///
-    /// # Errors
-    /// Names the first value that is out of range, and the range.
-    pub fn validate(&self) -> Result<()> {
-        ensure!(
-            (1..=HOSTS_MAX).contains(&self.hosts),
-            "hosts must be 1 to {HOSTS_MAX}, not {}",
-            self.hosts
-        );
-        let (PagesPerHost::Exactly(pages) | PagesPerHost::HeavyTail { mean: pages }) =
-            self.pages_per_host;
-        ensure!(
-            (1..=10_000_000).contains(&pages),
-            "pages per host must be 1 to 10,000,000, not {pages}"
-        );
-        ensure!(
-            self.links_min <= self.links_max && self.links_max <= 10_000,
-            "links per page must be MIN to MAX of at most 10,000, not {} to {}",
-            self.links_min,
-            self.links_max
-        );
+    /// The shares among its numbers, by name.
+    fn shares(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let secure = self.secure.unwrap_or(SecureShares {
             http2: 0.0,
             rsa: 0.0,
         });
-        for (name, share) in [
+        let shares = [
             ("secure.http2", secure.http2),
             ("secure.rsa", secure.rsa),
             ("codings.gzip", self.codings.gzip),
@@ -349,10 +336,44 @@ impl Profile {
                 "sum of request_caps",
                 self.request_caps.iter().map(|(share, _)| share).sum(),
             ),
-        ] {
+        ];
+        let of_change = self.change.as_ref().map(Change::shares);
+        shares.into_iter().chain(of_change.into_iter().flatten())
+    }
+
+    /// Checks every number against its range.
+    ///
+    /// # Errors
+    /// Names the first value that is out of range, and the range.
+    pub fn validate(&self) -> Result<()> {
+        ensure!(
+            (1..=HOSTS_MAX).contains(&self.hosts),
+            "hosts must be 1 to {HOSTS_MAX}, not {}",
+            self.hosts
+        );
+        let (PagesPerHost::Exactly(pages) | PagesPerHost::HeavyTail { mean: pages }) =
+            self.pages_per_host;
+        ensure!(
+            (1..=10_000_000).contains(&pages),
+            "pages per host must be 1 to 10,000,000, not {pages}"
+        );
+        ensure!(
+            self.links_min <= self.links_max && self.links_max <= 10_000,
+            "links per page must be MIN to MAX of at most 10,000, not {} to {}",
+            self.links_min,
+            self.links_max
+        );
+        for (name, share) in self.shares() {
             ensure!(
                 (-1e-9..=1.0 + 1e-9).contains(&share),
                 "{name} must be 0 to 1, not {share}"
+            );
+        }
+        if let Some(change) = &self.change {
+            change.validate()?;
+            ensure!(
+                !self.validators,
+                "where pages change, change.validators says which validators they have"
             );
         }
         let limits = &self.crawl_limits;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::resource::Resource;
 
@@ -25,10 +25,32 @@ pub(crate) struct Contact {
     pub(crate) resource: Resource,
 }
 
+/// An answer to a request for a page that changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Look {
+    pub(crate) page: u32,
+    /// Seconds since the web started.
+    pub(crate) at_s: f64,
+    pub(crate) sight: Sight,
+}
+
+/// What the asker got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// The page.
+    Page,
+    /// 304: the asker keeps what it has.
+    NotModified,
+    /// 404.
+    Absent,
+}
+
 /// What one host saw since the last reset.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostRecord {
     pub(crate) contacts: Vec<Contact>,
+    /// Answers to requests for pages that change, in order.
+    pub(crate) looks: Vec<Look>,
     pub(crate) unknown_paths: Vec<String>,
     /// Connections accepted.
     pub(crate) accepted: u32,
@@ -73,6 +95,7 @@ impl HostRecord {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     started: Instant,
+    started_at: SystemTime,
     hosts: Vec<Mutex<HostRecord>>,
     connections: AtomicU32,
     /// Connections to all hosts that are open now, and the most that were.
@@ -104,6 +127,7 @@ impl Recorder {
     pub(crate) fn new(hosts: u32, delay_expected_ms: u64) -> Self {
         Self {
             started: Instant::now(),
+            started_at: SystemTime::now(),
             hosts: (0..hosts).map(|_| Mutex::default()).collect(),
             connections: AtomicU32::new(0),
             at_once: Mutex::default(),
@@ -129,6 +153,11 @@ impl Recorder {
 
     pub(crate) fn began(&self) -> Instant {
         self.started
+    }
+
+    /// The same, as a date.
+    pub(crate) fn began_at(&self) -> SystemTime {
+        self.started_at
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -172,6 +201,10 @@ impl Recorder {
         if contact.resource == Resource::Unknown && record.unknown_paths.len() < UNKNOWN_PATHS_MAX {
             record.unknown_paths.push(path.to_owned());
         }
+    }
+
+    pub(crate) fn looked(&self, host: u32, look: Look) {
+        self.host(host).looks.push(look);
     }
 
     /// No request is wanted for this time from now on.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::behaviour::{Behaviour, Outcome};
+use super::freshness::Freshness;
 use super::plan::Plan;
 use super::record::{HostRecord, Recorder};
 use super::resource::Resource;
@@ -60,7 +61,7 @@ pub struct Report {
     pub not_found: Coverage,
     /// URLs of these three kinds that were never requested.
     pub missing: Listed,
-    /// URLs requested more than once, except robots.txt and hostile hosts.
+    /// URLs requested more than once, except robots.txt and hostile hosts; none where pages change.
     pub repeats: Listed,
     /// Violations of politeness.
     pub violations: Violations,
@@ -91,6 +92,9 @@ pub struct Report {
     pub connections_at_once: u64,
     /// From the first request to the last, in seconds.
     pub elapsed_s: f64,
+    /// How fresh the copy was from the start of the web until now; none where no page changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freshness: Option<Freshness>,
 }
 
 impl Report {
@@ -99,6 +103,7 @@ impl Report {
         let mut report = Self {
             dns_queries: recorder.dns_queries(),
             connections_at_once,
+            freshness: Freshness::new(plan, recorder, Duration::ZERO, recorder.now()),
             ..Self::default()
         };
         let mut times = Vec::new();
@@ -175,8 +180,9 @@ impl Report {
     }
 
     fn add_url(&mut self, plan: &Plan, host: u32, resource: Resource, times: u64) {
-        // A hostile host makes a crawler try again.
-        if times > 1 && plan.site(host).hostility.is_none() {
+        // A hostile host makes a crawler try again, and so do pages that change.
+        let may_repeat = plan.site(host).hostility.is_some() || plan.profile.change.is_some();
+        if times > 1 && !may_repeat {
             self.repeats.add(|| plan.url(host, resource));
         }
         if plan.is_disallowed(host, resource) {

@@ -6,12 +6,16 @@ use super::byway;
 use super::plan::Plan;
 use super::tongue::Tongue;
 
+const SITEMAP: &str = "/sitemap.xml";
+
 /// What a path names. Host and resource together are one URL, except for `Unknown`, which is any
 /// path of no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Resource {
     /// `/robots.txt`
     Robots,
+    /// `/sitemap.xml` of a host whose pages change.
+    Sitemap,
     /// A page of the host, redirecting and disallowed ones included.
     Page(u32),
     /// A path that pages link to and that answers 404.
@@ -147,6 +151,7 @@ impl Resource {
     fn write(self, plan: &Plan, host: u32, word: &Word, ampersand: &str, out: &mut String) {
         match self {
             Self::Robots => out.push_str("/robots.txt"),
+            Self::Sitemap => out.push_str(SITEMAP),
             Self::Page(page) => plan
                 .shape(host, page)
                 .form
@@ -165,6 +170,9 @@ impl Resource {
     pub(crate) fn of_path(plan: &Plan, host: u32, path: &str) -> Self {
         if path == "/robots.txt" {
             return Self::Robots;
+        }
+        if path == SITEMAP && plan.site(host).has_sitemap() {
+            return Self::Sitemap;
         }
         let byway = byway::candidate(plan, host, path).map(Self::Byway);
         if let Some(byway) = byway.filter(|byway| byway.is_spelled(plan, host, path)) {
@@ -199,6 +207,7 @@ impl Resource {
             Self::Gone(number) => !number,
             Self::Byway(number) => number ^ (1 << 30),
             Self::Robots => u32::MAX / 2,
+            Self::Sitemap => u32::MAX / 4,
             Self::Unknown => u32::MAX / 3,
         }
     }

@@ -17,10 +17,11 @@ use super::http::{self, Body, Method, Parsed, Request};
 use super::http2;
 use super::outage::Network;
 use super::place::listens_at;
-use super::plan::{Plan, Site};
+use super::plan::Plan;
 use super::profile::Profile;
 use super::record::{Contact, Open, Recorder};
 use super::resource::Resource;
+use super::site::Site;
 use super::stream::Stream;
 use super::tls::{Security, Tls};
 

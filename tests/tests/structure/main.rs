@@ -144,12 +144,14 @@ fn manifests_of_stages(root: &Path) -> Vec<(String, String)> {
 }
 
 /// Crates that are pure: what runs a core as a process is not below them.
-const PURE: [&str; 12] = [
+const PURE: [&str; 14] = [
     "shared/url",
     "shared/telemetry",
     "shared/wire",
     "shared/partition",
     "shared/robots",
+    "shared/markup",
+    "shared/usage",
     "shared/config",
     "shared/stage",
     "stages/host-splitter",

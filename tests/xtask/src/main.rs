@@ -13,7 +13,7 @@ struct Task {
     help: &'static str,
 }
 
-const TASKS: [Task; 5] = [
+const TASKS: [Task; 6] = [
     Task {
         name: "quick",
         script: "tests/quick",
@@ -23,6 +23,11 @@ const TASKS: [Task; 5] = [
         name: "test",
         script: "tests/run",
         help: "all tests that need nothing but Rust, Python and a C compiler",
+    },
+    Task {
+        name: "generate",
+        script: "tests/generate",
+        help: "writes the files that are made of the sources",
     },
     Task {
         name: "faults",

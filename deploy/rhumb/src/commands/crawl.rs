@@ -41,6 +41,10 @@ pub(super) struct Crawl {
     /// limits.max_pages)
     #[arg(long, value_name = "N")]
     max_pages: Option<u64>,
+    /// Stop when each known page has this many visits, the first included; pages that cannot be
+    /// visited are not waited for. Needs a recrawl.policy (configuration key recrawl.visits_max)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    visits: Option<u32>,
     /// Follow links at most this far from a seed (configuration key scope.max_depth)
     #[arg(long, value_name = "N")]
     max_depth: Option<u16>,
@@ -106,6 +110,11 @@ impl Crawl {
         let restore = self.restore.as_deref().map(Restore::open).transpose()?;
         let layers = self.layers(restore.as_ref())?;
         let mut pipeline = layers.load()?;
+        if self.visits.is_some() && !pipeline.visits_again() {
+            let what = "--visits needs pages that are visited again: add --set \
+                        recrawl.policy=uniform, or another policy";
+            return Err(BadArguments(what.into()).into());
+        }
         log::begin(&pipeline.log, handle::PROGRAM);
         // A limit of this run: whoever resumes the crawl does not inherit it.
         pipeline.limits.max_pages = self.max_pages.unwrap_or(pipeline.limits.max_pages);
@@ -161,6 +170,9 @@ impl Crawl {
         layers
             .set
             .extend(self.max_depth.map(|n| format!("scope.max_depth={n}")));
+        layers
+            .set
+            .extend(self.visits.map(|n| format!("recrawl.visits_max={n}")));
         layers.set.extend(self.scope.map(|scope| {
             let name = scope
                 .to_possible_value()

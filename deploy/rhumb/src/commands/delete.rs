@@ -169,23 +169,23 @@ async fn take_over(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<Owne
     let lasts = leases.stream.cached_info().config.max_age;
     let life = new_life(SUPERVISOR);
     let before = holders(&leases).await?;
-    let end = Instant::now() + lasts * 3 / 2;
+    let begun = Instant::now();
     let mut own = None;
     loop {
+        let mut reason = String::new();
         if own.is_none() {
-            own = Ownership::try_take(leases.clone(), SUPERVISOR, 0, life, lasts)
-                .await
-                .ok();
+            match Ownership::try_take(leases.clone(), SUPERVISOR, 0, life, lasts).await {
+                Ok(taken) => own = Some(taken),
+                Err(why) => reason = why,
+            }
         }
         let mut others = holders(&leases).await?;
-        if let Some(own) = &own {
-            others.remove(own.key());
-        }
+        others.retain(|_, holder| holder.life != life);
         if own.is_some() && others.is_empty() {
             return Ok(own);
         }
         // Who has just renewed a lease lives.
-        let is_late = Instant::now() >= end;
+        let is_late = begun.elapsed() >= lasts * 3 / 2;
         if let Some((key, holder)) = others
             .iter()
             .find(|(key, holder)| is_late || before.get(*key) != Some(*holder))
@@ -201,8 +201,8 @@ async fn take_over(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<Owne
             );
         }
         anyhow::ensure!(
-            !is_late,
-            "the lease of the crawl's supervisor on {} cannot be taken",
+            begun.elapsed() < BROKER_TIMEOUT.max(lasts * 3 / 2),
+            "the lease of the crawl's supervisor on {} cannot be taken: {reason}",
             shown(&pipeline.broker.url)
         );
         tokio::time::sleep(lasts / 20).await;

@@ -67,7 +67,7 @@ impl Export {
             }
             Export::Links(Links { listen }) => {
                 let print = |found: FoundUrls| {
-                    let source = host_of(&found.origin.page);
+                    let source = host_of(found.origin.found_on());
                     found
                         .urls
                         .iter()

@@ -13,7 +13,7 @@ use clap::Args;
 use rhumb_bus::{OrdersGiven, find_orders};
 use rhumb_config::orders::{Author, Selection, Setting};
 use rhumb_config::topics::Topics;
-use rhumb_config::{CHANGEABLE, ConfigError, Pipeline, assignment, how_to_change};
+use rhumb_config::{ConfigError, Field, Key, Pipeline, assignment, how_to_change, live_keys};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ Examples:
   rhumb set politeness.delay=5s --note 'the operators of example.org asked'
   rhumb set 'scope.reject=[/calendar/, \"[?&]sessionid=\"]' --and-waiting
   rhumb set --unset politeness.delay
-  rhumb set --keys                         which keys may change, and their values"
+  rhumb set --keys                         which keys may change, and what they mean"
 )]
 pub(super) struct Set {
     /// VALUE is YAML; a list takes the place of the whole list
@@ -49,7 +49,8 @@ pub(super) struct Set {
     yes: u8,
     #[command(flatten)]
     author: AuthorArgs,
-    /// Lists the keys that may change while the crawl runs, each with its value and who goes by it
+    /// Lists the keys that may change while the crawl runs, each with its value, who goes by it,
+    /// its meaning, default and range
     #[arg(long, conflicts_with_all = ["assignments", "unset", "and_waiting"])]
     keys: bool,
     /// As JSON
@@ -253,24 +254,15 @@ async fn list(running: &Running, as_json: bool) -> anyhow::Result<ExitCode> {
 
 async fn list_keys(running: &Running, as_json: bool) -> anyhow::Result<ExitCode> {
     let set = read(running).await?;
-    for entry in CHANGEABLE {
-        let stages: Vec<&str> = entry.stages.iter().map(|stage| stage.name()).collect();
+    for Key { path, field } in live_keys() {
         // That of each topic is told by `rhumb topic list`.
-        let value = if entry.key.contains('*') {
-            "null".to_owned()
-        } else {
-            value(running, &set, entry.key)
+        let value = match path.contains('*') {
+            true => "null".to_owned(),
+            false => value(running, &set, &path),
         };
         match as_json {
-            true => {
-                let value: serde_json::Value = serde_json::from_str(&value)?;
-                line(serde_json::json!({ "key": entry.key, "value": value, "stages": stages }));
-            }
-            false => line(format_args!(
-                "{:<42} {value:<20} {}",
-                entry.key,
-                stages.join(", ")
-            )),
+            true => line(key_as_json(&path, field, &value)?),
+            false => line(key_as_text(&path, field, &value)),
         }
     }
     if !as_json {
@@ -280,4 +272,66 @@ async fn list_keys(running: &Running, as_json: bool) -> anyhow::Result<ExitCode>
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn key_as_json(path: &str, field: &Field, value: &str) -> anyhow::Result<serde_json::Value> {
+    let value: serde_json::Value = serde_json::from_str(value)?;
+    let default = field.default.unwrap_or_default();
+    let default: serde_json::Value =
+        serde_json::from_str(default).unwrap_or_else(|_| default.into());
+    let stages: Vec<&str> = field.live().iter().map(|stage| stage.name()).collect();
+    Ok(serde_json::json!({
+        "key": path,
+        "value": value,
+        "stages": stages,
+        "default": default,
+        "range": field.range,
+        "meaning": field.meaning(),
+    }))
+}
+
+/// Two lines: what the key has, and what it means.
+fn key_as_text(path: &str, field: &Field, value: &str) -> String {
+    let stages: Vec<&str> = field.live().iter().map(|stage| stage.name()).collect();
+    let default = match field.default {
+        Some("") => "empty",
+        None | Some("null") => "left out",
+        Some(default) => default,
+    };
+    let range = field.range.map(|range| format!(", range {range}"));
+    format!(
+        "{path:<42} {value:<20} {}\n    {} Default {default}{}.",
+        stages.join(", "),
+        field.meaning(),
+        range.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_told_with_its_value_its_meaning_its_default_and_its_range() {
+        let key = |path: &str| rhumb_config::field(path).unwrap();
+        let delay = "politeness.delay";
+        assert_eq!(
+            key_as_text(delay, key(delay), "\"5s\""),
+            format!(
+                "{delay:<42} {:<20} scheduler, fetcher\n    Time between two contacts of a server. \
+                 Default 1s, range 0s..1h.",
+                "\"5s\""
+            )
+        );
+        let told = key_as_json(delay, key(delay), "\"5s\"").unwrap();
+        let expected = serde_json::json!({
+            "key": delay,
+            "value": "5s",
+            "stages": ["scheduler", "fetcher"],
+            "default": "1s",
+            "range": "0s..1h",
+            "meaning": "Time between two contacts of a server.",
+        });
+        assert_eq!(told, expected);
+    }
 }

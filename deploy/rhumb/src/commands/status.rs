@@ -7,7 +7,7 @@ use crate::handle::{self, Running};
 use crate::inspect::look::look;
 use crate::output::line;
 use crate::status::rates::Looks;
-use crate::status::{Parked, Snapshot, Summary};
+use crate::status::{Parked, Recrawled, Snapshot, Summary, walls_text};
 use anyhow::Context as _;
 use clap::Args;
 use rhumb_node::exit_codes::INTERRUPTED;
@@ -116,6 +116,15 @@ impl Status {
     }
 }
 
+/// The lines about known pages.
+fn visits_text(recrawl: &Recrawled) -> String {
+    let mut text = format!("visits    {recrawl}\n");
+    if let Some(copies) = &recrawl.copies {
+        let _ = writeln!(text, "copies    {copies}");
+    }
+    text
+}
+
 /// Tells in several lines for a person how a crawl stands.
 fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     let mut text = String::new();
@@ -148,6 +157,10 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
         summary.dead
     );
     let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
+    text.extend(summary.recrawl.as_ref().map(visits_text));
+    if let Some(walls) = walls_text(summary.walls, summary.pages) {
+        let _ = writeln!(text, "walls     {walls}");
+    }
     for (topic, has) in &summary.topics {
         let _ = writeln!(text, "topic     {topic}  {has}");
     }

@@ -14,7 +14,7 @@ use crate::seeds::{self, Given};
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use rhumb_config::orders::Selection;
-use rhumb_config::{Pipeline, QualityProvider, Scope};
+use rhumb_config::{Pipeline, QualityProvider, RecrawlPolicy, Scope};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,10 +28,14 @@ use std::process::ExitCode;
 /// 'default', which goes by `scope`.
 #[derive(Args)]
 #[command(
-    after_help = "KEY is one of scope.follow, scope.max_depth, scope.prefixes, scope.accept, scope.reject, priority (0 to 9, the \
-highest first), slice, pages_min, pages_per_second, bytes_per_second, connections_percent, pages_max and quality. A key of the scope \
-that is not given is as in `scope`. What a topic follows stays as it was added. Ends with exit code 1 when a process does not answer: it goes by the new \
-values when it is back.
+    after_help = "KEY is one of scope.follow, scope.max_depth, scope.prefixes, scope.accept, \
+scope.reject, usage.purposes, usage.unwanted, priority (0 to 9, the highest first), slice, \
+pages_min, pages_per_second, bytes_per_second, connections_percent, pages_max, quality, \
+recrawl.policy, recrawl.requests_per_second, recrawl.interval_min, recrawl.interval_max, \
+recrawl.cache_lifetime_max, recrawl.forget_after and recrawl.visits_max. A key of scope, usage or \
+recrawl that is not given is as in that section of the crawl. What a topic follows stays as it was \
+added. Ends with exit code 1 when a process does not answer: it goes by the new values when it is \
+back.
 
 Examples:
   rhumb topic add news scope.follow=domain scope.max_depth=5 --seed https://news.example/
@@ -39,6 +43,7 @@ Examples:
   rhumb topic set news 'scope.reject=[/archive/]'
   rhumb topic set news priority=9          its URLs go before all others
   rhumb topic set news pages_max=100000    what is beyond waits for a larger budget
+  rhumb topic set news recrawl.policy=fresh recrawl.requests_per_second=5   has visits of its own
   rhumb topic remove news                  what waits is still fetched
   rhumb topic remove news --drop --yes     what waits ends as dropped
   rhumb topic list --json"
@@ -332,7 +337,41 @@ struct Told<'a> {
     connections_percent: u8,
     pages_max: u64,
     quality: QualityProvider,
-    recrawl: bool,
+    recrawl: ToldRecrawl,
+}
+
+/// By which rules pages of a topic are visited again, with what it takes over from `recrawl`.
+#[derive(Serialize)]
+struct ToldRecrawl {
+    policy: RecrawlPolicy,
+    requests_per_second: u64,
+    /// This is a budget of its own.
+    own_budget: bool,
+    interval_min_s: u64,
+    /// 0: none.
+    interval_max_s: u64,
+    cache_lifetime_max_s: u64,
+    /// 0: never.
+    forget_after_s: u64,
+    /// 0: without end.
+    visits_max: u32,
+}
+
+impl ToldRecrawl {
+    fn of(pipeline: &Pipeline, name: &str) -> Self {
+        let rules = pipeline.recrawl_of(name);
+        let own = pipeline.topics.get(name).map(|topic| topic.recrawl);
+        ToldRecrawl {
+            policy: rules.policy,
+            requests_per_second: rules.requests_per_second,
+            own_budget: own.is_some_and(|own| own.requests_per_second.is_some()),
+            interval_min_s: rules.interval_min.as_secs(),
+            interval_max_s: rules.interval_max.as_secs(),
+            cache_lifetime_max_s: rules.cache_lifetime_max.as_secs(),
+            forget_after_s: rules.forget_after.as_secs(),
+            visits_max: rules.visits_max,
+        }
+    }
 }
 
 fn list(pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
@@ -353,7 +392,7 @@ fn list(pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
             connections_percent: topic.connections_percent,
             pages_max: topic.pages_max,
             quality: topic.quality.unwrap_or(pipeline.stages.scheduler.quality),
-            recrawl: topic.recrawl,
+            recrawl: ToldRecrawl::of(pipeline, name),
         };
         if as_json {
             line(serde_json::to_string(&told)?);

@@ -10,8 +10,8 @@ use crate::inspect::sightings::{self, Sighting};
 use crate::inspect::whereabouts::Whereabouts;
 use crate::output::line;
 use clap::Args;
-use rhumb_stage::ProcessReason;
-use rhumb_wire::message::Trace;
+use rhumb_stage::{Believed, Difference, KnownTold, NextVisit, ProcessReason};
+use rhumb_wire::message::{PageState, Trace};
 use std::time::Duration;
 
 /// Tells where a URL is now and why: filtered, seen, waiting for what until when
@@ -82,15 +82,89 @@ fn print(of: &Whereabouts) {
         stage,
         instance,
         reason,
+        known,
     } in &of.reasons
     {
-        line(format_args!(
-            "{:16} {}",
-            format!("{stage} {instance}"),
-            reason.as_deref().unwrap_or_default()
-        ));
+        let process = format!("{stage} {instance}");
+        let reason = reason.as_deref().unwrap_or_default();
+        line(format_args!("{process:16} {reason}"));
+        if let Some(known) = known {
+            line(format_args!("{process:16} {}", known_in_words(known)));
+        }
     }
     for process in &of.silent {
         line(format_args!("{process:16} did not answer"));
     }
+}
+
+/// What a scheduler tells of a known page, in a line.
+fn known_in_words(known: &KnownTold) -> String {
+    let KnownTold {
+        visits,
+        age_s,
+        state,
+        difference,
+        change_s,
+        worth_s,
+        threshold_s,
+        next,
+        next_in_s,
+        signals,
+        believed,
+    } = known;
+    let state = match state {
+        PageState::None => "nothing told yet",
+        PageState::Page => "a page",
+        PageState::Moved => "moved",
+        PageState::Gone => "gone",
+    };
+    let difference = match difference {
+        Difference::Untold => "",
+        Difference::SameBody => " as before",
+        Difference::OtherBody => " with another body",
+        Difference::SameText => " with another body and the same text",
+        Difference::OtherText => " with another text",
+    };
+    let age = in_words(*age_s);
+    let change = in_words(*change_s);
+    let mut text = format!(
+        "visited {visits} times, {age} ago, {state}{difference}; changes about every {change}; \
+         next visit: {next}"
+    );
+    if let Some(threshold_s) = threshold_s.filter(|_| *next == NextVisit::Threshold) {
+        let worth = in_words(*worth_s);
+        let threshold = in_words(threshold_s);
+        text.push_str(&format!(" ({worth} of {threshold})"));
+    }
+    if let Some(next_in_s) = next_in_s {
+        let wait = in_words(*next_in_s as f64);
+        text.push_str(&format!(", for {wait} more"));
+    }
+    if let Some(believed) = believed {
+        text.push_str(&signals_in_words(*signals, believed));
+    }
+    text
+}
+
+/// What is told of the signals of a page since its last visit, and of what they are worth.
+fn signals_in_words(signals: u32, believed: &Believed) -> String {
+    let percent = |share: f64| (100.0 * share).round();
+    let kind = believed.kind.name();
+    let recall = percent(believed.recall);
+    let precision = percent(believed.precision);
+    match precision > 0.0 {
+        true => format!(
+            "; signals of a {kind} since: {signals}, which tell {recall} % of the changes of this \
+             server, {precision} % of them true"
+        ),
+        false => format!("; signals of a {kind} since: {signals}, not believed"),
+    }
+}
+
+/// A time span: in whole seconds where it has some.
+fn in_words(seconds: f64) -> String {
+    let digits = if seconds < 10.0 { 10.0 } else { 1.0 };
+    let rounded = (seconds * digits).round() / digits;
+    let span = Duration::try_from_secs_f64(rounded).unwrap_or(Duration::MAX);
+    humantime::format_duration(span).to_string()
 }

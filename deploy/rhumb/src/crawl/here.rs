@@ -178,6 +178,7 @@ impl Here {
         let edges = &pipeline.edges;
         let given_again = edges
             .pages
+            .stream
             .ack_wait
             .max(edges.documents.ack_wait)
             .max(edges.outcomes.ack_wait);

@@ -125,6 +125,14 @@ const CRAWL: &[OfCrawl] = &[
         |of| of.summary.urls_new,
     ),
     (
+        Row::counter(
+            "walls_total",
+            "URLs",
+            "URLs among those refused whose page was hidden by a challenge.",
+        ),
+        |of| of.summary.walls,
+    ),
+    (
         Row::gauge(
             "waiting",
             "URLs",

@@ -47,6 +47,11 @@ pub(super) struct Standing {
     is_settled: bool,
     is_over: bool,
     is_complete: bool,
+    /// Nothing but visits of known pages was left to do in the latest snapshot, …
+    first_visits_seem_done: bool,
+    /// … and in the one before it, too: what is kept back in traps is all that is left of first
+    /// visits.
+    first_visits_are_done: bool,
     /// Equations that do not hold although nothing is left to do (P3).
     violations: Vec<String>,
     /// Of stages with state: the instances that there are.
@@ -76,6 +81,8 @@ impl Standing {
             is_settled: false,
             is_over: false,
             is_complete: false,
+            first_visits_seem_done: false,
+            first_visits_are_done: false,
             violations: Vec::new(),
             instances: BTreeMap::new(),
             uses: BTreeMap::new(),
@@ -110,10 +117,11 @@ impl Standing {
         self.is_over
     }
 
-    /// Whether nothing is left to do but what is kept back in traps, and the crawl is not paused:
-    /// that is to end.
+    /// Whether nothing is left to do but what is kept back in traps, and later visits, and the
+    /// crawl is not paused: what is kept back is to end.
     pub(super) fn has_traps_alone(&self) -> bool {
-        self.is_settled && !self.is_over && !self.snapshot.is_paused()
+        let has_traps = self.snapshot.summary().waiting_trapped > 0;
+        has_traps && (self.is_settled || self.first_visits_are_done) && !self.snapshot.is_paused()
     }
 
     /// Equations that do not hold although nothing is left to do (P3).
@@ -162,8 +170,15 @@ impl Standing {
         } else {
             Vec::new()
         };
-        self.is_complete =
-            self.is_over && self.snapshot.summary().waiting == 0 && self.violations.is_empty();
+        let visits = self.snapshot.visited_again();
+        // One whose pages are visited again never is: it comes to its limit.
+        self.is_complete = self.is_over
+            && visits.is_none()
+            && self.snapshot.summary().waiting == 0
+            && self.violations.is_empty();
+        let first_visits_are_done = visits.is_some_and(|visits| visits.first_visits_done);
+        self.first_visits_are_done = self.first_visits_seem_done && first_visits_are_done;
+        self.first_visits_seem_done = first_visits_are_done;
         self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
         quiet
     }

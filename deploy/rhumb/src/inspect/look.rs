@@ -32,8 +32,9 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
         }
     }
     let mut summary = snapshot.summary();
-    summary.complete =
-        summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
+    summary.complete = snapshot.visited_again().is_none()
+        && summary.waiting == 0
+        && snapshot.is_quiet(pipeline, snapshot.processes.len());
     summary.product_token = pipeline.product_token();
     // A crawl that an earlier version has begun has none before its init runs again.
     if let Some(orders) = find_orders(bus).await? {

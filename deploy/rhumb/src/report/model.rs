@@ -5,7 +5,7 @@
 //! wrong. A field that is new has a default. There is no secret in it.
 
 use super::gathering::Gathered;
-use crate::status::{Snapshot, Summary, TopicUse};
+use crate::status::{Recrawled, Snapshot, Summary, TopicUse};
 use anyhow::{Context as _, ensure};
 use rhumb_config::{Difference, differences};
 use rhumb_stage::{Leaders, Tallied};
@@ -79,6 +79,12 @@ pub struct Report {
     pub urls: Urls,
     /// URLs by outcome.
     pub outcomes: BTreeMap<String, u64>,
+    /// URLs among those refused whose page was hidden by a challenge.
+    #[serde(default)]
+    pub walls: u64,
+    /// Pages that are visited again; none where no page is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recrawl: Option<Recrawled>,
     /// What was counted of those that ended.
     pub ended: Tallied,
     /// Hosts and servers that stand out.
@@ -155,6 +161,8 @@ impl Report {
             bytes: summary.bytes,
             urls: urls(summary),
             outcomes: summary.outcomes.clone(),
+            walls: summary.walls,
+            recrawl: summary.recrawl.clone(),
             ended: tallied,
             leaders,
             filtered: filtered.into(),
@@ -257,6 +265,7 @@ mod tests {
         let summary = Summary {
             pages: 5,
             outcomes,
+            walls: 2,
             urls_new: 5,
             ..Summary::default()
         };
@@ -319,5 +328,30 @@ mod tests {
     fn every_reason_to_filter_is_told() {
         let report = report(State::Complete, Gathered::default(), None);
         assert_eq!(report.filtered.len(), FilterReason::ALL.len());
+    }
+
+    #[test]
+    fn visits_are_told_and_a_file_from_before_has_none() {
+        let mut report = report(State::Complete, Gathered::default(), None);
+        assert_eq!(report.recrawl, None);
+        let before = serde_json::to_vec(&report).unwrap();
+        assert_eq!(Report::read(&before).unwrap(), report);
+        report.recrawl = Some(Recrawled {
+            known: 3,
+            visits: [("changed".to_owned(), 2)].into(),
+            ..Recrawled::default()
+        });
+        let bytes = serde_json::to_vec(&report).unwrap();
+        assert_eq!(Report::read(&bytes).unwrap(), report);
+    }
+
+    #[test]
+    fn walls_are_told_and_a_file_from_before_has_none() {
+        let report = report(State::Complete, Gathered::default(), None);
+        assert_eq!(report.walls, 2);
+        let mut file = serde_json::to_value(&report).unwrap();
+        file.as_object_mut().unwrap().remove("walls");
+        let bytes = serde_json::to_vec(&file).unwrap();
+        assert_eq!(Report::read(&bytes).unwrap().walls, 0);
     }
 }

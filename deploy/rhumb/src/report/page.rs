@@ -9,6 +9,7 @@ use super::curves::curve;
 use super::model::{Report, State};
 use super::tables::{Row, foreign, own, table};
 use super::words::{self, bytes, number, share, span};
+use crate::status::walls_text;
 use data_encoding::BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use rhumb_stage::report::{DEPTHS, OTHER_STATUS};
@@ -27,8 +28,9 @@ const SHOWN_MAX: usize = 100;
 
 /// The sections: their anchors, headings and contents.
 type Section = (&'static str, &'static str, fn(&Report) -> Markup);
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 11] = [
     ("outcomes", "Outcomes", outcomes),
+    ("visits", "Visits of known pages", visits),
     ("speed", "Speed", speed),
     ("hosts", "Hosts", hosts),
     ("servers", "Slow and troubled servers", servers),
@@ -197,8 +199,32 @@ fn outcomes(report: &Report) -> Markup {
     let statuses: Vec<Row> = report.ended.statuses.iter().map(status).collect();
     html! {
         (table("How new URLs ended", &["Outcome", "URLs", "Share"], &totals))
+        @if let Some(walls) = walls_text(report.walls, report.pages) {
+            p.soft { "Refused by challenges in the place of pages: " (walls) "." }
+        }
         (table("Why, where a reason is known", &["Outcome and reason", "URLs", "Share"], &reasons))
         (table("HTTP status of the last response", &["Status", "URLs", "Share"], &statuses))
+    }
+}
+
+fn visits(report: &Report) -> Markup {
+    let recrawl = report.recrawl.clone().unwrap_or_default();
+    let ended: u64 = recrawl.visits.values().sum();
+    let mut found: Vec<_> = recrawl.visits.iter().filter(|(_, n)| **n > 0).collect();
+    found.sort_by_key(|(_, n)| Reverse(**n));
+    let rows: Vec<Row> = found
+        .into_iter()
+        .map(|(change, n)| Row::counted(foreign(change, "?"), *n, ended))
+        .collect();
+    html! {
+        @if recrawl.known == 0 { p.none { "No page is visited again." } } @else {
+            p.soft {
+                (number(recrawl.known)) " pages are known, " (number(recrawl.planned))
+                " visits were planned, " (number(recrawl.withdrawn)) " of them withdrawn."
+                @if let Some(copies) = recrawl.copies { " Copies: " (copies) "." }
+            }
+            (table("What visits after the first found", &["Change", "Visits", "Share"], &rows))
+        }
     }
 }
 

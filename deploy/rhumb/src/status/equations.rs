@@ -173,9 +173,14 @@ fn violation(process: &ProcessStatus) -> Option<String> {
                 .map(|outcome| count(&outcome_count(*outcome)))
                 .sum();
             let new = count("new_total");
-            let parts = outcomes + count("waiting") + count("in_flight");
-            (new != parts).then(|| {
-                format!("{name}: new {new} is not outcomes + waiting + in flight = {parts}")
+            let visits = count("visits_out");
+            let given = count("pages_given_total");
+            let parts = outcomes + given + count("waiting") + count("in_flight");
+            (new + visits != parts).then(|| {
+                format!(
+                    "{name}: new {new} + planned visits {visits} is not outcomes + given + waiting \
+                     + in flight = {parts}"
+                )
             })
         }
         _ => None,

@@ -2,15 +2,15 @@
 
 use super::backlog::{Behind, backlog, owners_backlog};
 use super::known::Silent;
+use super::recrawled::{Copies, Recrawled};
 use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary, TopicUse};
 use crate::control::{Awaited, ask_all};
 use async_nats::jetstream::stream::{Info, Stream as JetStream};
 use futures::TryStreamExt as _;
 use rhumb_bus::{Bus, Interested, held_now, interested, required_consumers, spool};
-use rhumb_config::Pipeline;
-use rhumb_config::edges_by_interest;
+use rhumb_config::{Pipeline, edges_by_interest};
 use rhumb_stage::{ControlRequest, ProcessStatus};
-use rhumb_wire::message::Outcome;
+use rhumb_wire::message::{Change, Outcome};
 use rhumb_wire::topology::{self, DEAD, Edge, MOVES, PARKED, STAGES, Source, StageName};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -203,6 +203,51 @@ impl Snapshot {
             .unwrap_or(0)
     }
 
+    /// The pages that are visited again; none where no page is known, or was given as such.
+    fn recrawl(&self) -> Option<Recrawled> {
+        let total = |count: &str| self.total("scheduler", count);
+        let forgotten = total("pages_forgotten_total");
+        let known = total("pages_known_total").saturating_sub(forgotten);
+        let out = total("visits_out");
+        let visits = Change::ALL.map(|change| {
+            let name = change.name();
+            (name.to_owned(), total(&format!("visits_{name}_total")))
+        });
+        let held = total("waiting_over_budget") + total("waiting_trapped");
+        let in_hand = total("waiting") + total("in_flight");
+        let resting = total("pages_rested_total").saturating_sub(total("pages_woken_total"));
+        let new = [Edge::UrlsNew, Edge::UrlsReady].map(Edge::name);
+        let on_their_way: u64 = new.iter().filter_map(|edge| self.backlog.get(*edge)).sum();
+        let given = total("pages_given_total");
+        (known + given > 0).then(|| Recrawled {
+            known,
+            given,
+            given_again: total("pages_given_again_total"),
+            forgotten,
+            resting,
+            planned: total("visits_planned_total"),
+            withdrawn: total("visits_withdrawn_total"),
+            out,
+            visits: visits.into(),
+            copies: self.copies(),
+            texts_changed: total("visits_text_changed_total"),
+            texts_unchanged: total("visits_text_unchanged_total"),
+            first_visits_done: in_hand.saturating_sub(held) <= out && on_their_way == 0,
+        })
+    }
+
+    fn copies(&self) -> Option<Copies> {
+        let total = |count: &str| self.total("scheduler", count);
+        let pages = total("pages_compared");
+        (pages > 0).then(|| Copies {
+            pages,
+            fresh_expected: total("pages_fresh_expected"),
+            age_s: total("pages_age_seconds") / pages,
+            changes_expected: total("changes_expected_total"),
+            changes_found: total("changes_found_total"),
+        })
+    }
+
     /// Sums up what the processes answered.
     pub(crate) fn summary(&self) -> Summary {
         let outcomes: BTreeMap<String, u64> = Outcome::ALL
@@ -239,6 +284,8 @@ impl Snapshot {
             urls_repeated: self.total("dedup", "repeated_total"),
             urls_new: self.total("dedup", "new_total"),
             outcomes,
+            walls: self.total("scheduler", "walls_total"),
+            recrawl: self.recrawl(),
             waiting: self.total("scheduler", "waiting"),
             waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
             waiting_paused: self.total("scheduler", "waiting_paused"),
@@ -279,10 +326,23 @@ impl Snapshot {
     /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a
     /// larger budget or in traps. All `expected` processes have to say so. Two such snapshots with
     /// the same last sequences show that the crawl is over.
+    ///
+    /// Where pages are visited again there is always something left to do, except where each known
+    /// page has had `recrawl.visits_max` visits, or may not be asked.
     pub(crate) fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {
-        self.processes.len() >= expected
-            && self.summary().going() == 0
-            && self.under_way(pipeline).is_empty()
+        let is_endless = self.largest("scheduler", "visits_max") == 0;
+        let nothing_waits = match self.visited_again() {
+            Some(recrawl) => !is_endless && recrawl.has_all_visits(),
+            None => self.summary().going() == 0,
+        };
+        self.processes.len() >= expected && nothing_waits && self.under_way(pipeline).is_empty()
+    }
+
+    /// The known pages, where they are visited again: by what schedulers do now, whatever the crawl
+    /// began with.
+    pub(crate) fn visited_again(&self) -> Option<Recrawled> {
+        let are_visited = self.largest("scheduler", "visits_on") > 0;
+        self.recrawl().filter(|_| are_visited)
     }
 
     /// What is in flight, in hand, parked or in a stream, in words; nothing when all that the crawl

@@ -1,6 +1,7 @@
 //! The numbers of a crawl, with the keys of `--summary` and `status --json`.
 
 use super::known::{LastKnown, Silent};
+use super::recrawled::Recrawled;
 use rhumb_bus::Interested;
 use rhumb_config::orders::{DropOrder, Hold, Pause, Release, Setting, Target};
 use rhumb_stage::{Shares, Trap};
@@ -133,7 +134,13 @@ pub struct Summary {
     pub urls_new: u64,
     /// URLs by outcome.
     pub outcomes: BTreeMap<String, u64>,
-    /// URLs in the frontier.
+    /// URLs among those refused whose page was hidden by a challenge.
+    #[serde(default)]
+    pub walls: u64,
+    /// Pages that are visited again; none where no page is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recrawl: Option<Recrawled>,
+    /// URLs in the frontier, with planned visits.
     pub waiting: u64,
     /// Waiting URLs whose budget is used up (`limits.over_budget: wait`, `topics.*.pages_max`).
     #[serde(default)]
@@ -266,6 +273,14 @@ pub struct TopicUse {
     pub connections: u64,
     /// Connection time since the schedulers began, in whole seconds.
     pub connection_s: u64,
+    /// Visits of known pages that may be planned in an hour: of the budget that the topic has for
+    /// itself, 0 if it has none; of the default topic those of the crawl's budget.
+    #[serde(default)]
+    pub visits_per_hour: u64,
+    /// What the last planned visits were worth of pages that are compared with those of the topic,
+    /// in seconds, where that was most.
+    #[serde(default)]
+    pub visits_threshold_s: u64,
 }
 
 impl fmt::Display for TopicUse {
@@ -277,12 +292,21 @@ impl fmt::Display for TopicUse {
             bytes,
             connections,
             connection_s,
+            visits_per_hour,
+            visits_threshold_s,
         } = self;
         write!(
             f,
             "new {new}  waiting {waiting}  fetched {fetched} ({bytes} bytes)  connections \
              {connections}, {connection_s} s in all"
-        )
+        )?;
+        if *visits_per_hour > 0 {
+            write!(
+                f,
+                "  visits {visits_per_hour} an hour, each worth {visits_threshold_s} s"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -296,7 +320,16 @@ impl TopicUse {
         self.bytes += of("topic_bytes_total");
         self.connections += of("topic_connections");
         self.connection_s += of("topic_connection_seconds_total");
+        self.visits_per_hour += of("topic_visits_budget_per_hour");
+        let threshold_s = of("topic_visits_threshold_seconds");
+        self.visits_threshold_s = self.visits_threshold_s.max(threshold_s);
     }
+}
+
+/// Tells of walls, where there are some: how many, and their share among pages and walls.
+pub(crate) fn walls_text(walls: u64, pages: u64) -> Option<String> {
+    let share = walls as f64 * 100.0 / (pages + walls) as f64;
+    (walls > 0).then(|| format!("{walls} walls, {share:.1} % of pages and walls"))
 }
 
 impl Summary {
@@ -342,7 +375,7 @@ impl Summary {
     pub(crate) fn last_line(&self) -> String {
         let outcomes = self.outcomes_text(", ");
         format!(
-            "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}{}",
+            "{} in {:.1} s: {} pages, {} bytes; outcomes: {}{}; waiting {}{}{}",
             match (self.complete, self.pages) {
                 (true, 0) => "ended without a page",
                 (true, _) => "complete",
@@ -355,6 +388,10 @@ impl Summary {
                 "none"
             } else {
                 &outcomes
+            },
+            match walls_text(self.walls, self.pages) {
+                Some(walls) => format!(" ({walls})"),
+                None => String::new(),
             },
             self.waiting + self.in_flight,
             match (self.waiting_over_budget, self.waiting_trapped) {

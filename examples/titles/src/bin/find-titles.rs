@@ -55,7 +55,7 @@ impl Core for FindTitles {
             input: page,
         } = event
         {
-            if page.is_robots {
+            if page.is_robots || !page.wall.is_empty() {
                 out.finish(ticket);
                 return Ok(());
             }

@@ -162,6 +162,14 @@ mod tests {
             tracing::info!(level = "mine", time = "mine", stage = "dedup", what = ?Some(1), is = true, n = -1);
         });
         assert_eq!(lines.len(), 2);
+        for line in &lines {
+            let keys: Vec<&String> = line.as_object().unwrap().keys().take(6).collect();
+            let first = ["time", "level", "target", "message", "stage", "instance"];
+            assert_eq!(
+                keys, first,
+                "whoever reads a line finds these at its beginning"
+            );
+        }
         let [warn, info] = lines.as_slice() else {
             unreachable!()
         };

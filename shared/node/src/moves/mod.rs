@@ -12,36 +12,33 @@
 //!
 //! In: the table of [owners](rhumb_partition::Owners), and the state of the instance. Out: the
 //! table after what was to be given and taken, and the state that fits it. Both instances work
-//! while the copy is made (`ahead`); each ends the life of its core only to give and to take
-//! (`mover`), when nothing is in hand.
+//! while the copy is made (`background`); each ends the life of its core only to give and to take
+//! (`handover`), when nothing is in hand.
 //!
-//! Invariants: an owner gives a partition only when the receiver has the copy and all parts are in
-//! their stream; a receiver takes it only when all its rows are committed. Until then whoever dies
-//! leaves it with the owner, afterwards with the receiver. Nothing is written after the end of the
-//! instance's lease.
+//! Invariant: nothing is written after the end of the instance's lease.
 //!
-//! What a partition is made of, and what each commit holds, [`rhumb_stage::moves`] says. Here:
+//! What a partition is made of, and what each commit holds, [`rhumb_stage::moves`] says; what is
+//! done when, [`rhumb_stage::node`]. Here it is carried out:
 //!
 //! - `capture`: copies of all partitions for a checkpoint, in [pieces](Piece); `restored`: brings
 //!   them to their next owners;
-//! - `ahead`: `sending` and `loading`, with `parts_stream`, `desk` and `work`; `mover`: gives,
-//!   takes and forgets.
+//! - `background`: `sending` and `loading`, with `parts_stream`, `desk` and `work`; `handover`.
 
-mod ahead;
+mod background;
 mod capture;
 mod desk;
+mod handover;
 mod loading;
-mod mover;
 mod parts_stream;
 mod piece;
 mod restored;
 mod sending;
 mod work;
 
-pub(crate) use ahead::{Ahead, Brought};
+pub(crate) use background::Workers;
 pub(crate) use capture::Capture;
 pub(crate) use desk::Desk;
-pub(crate) use mover::Mover;
+pub(crate) use handover::settle;
 pub(crate) use parts_stream::PartsStream;
 pub use piece::{OF_INSTANCE, Piece};
 pub use restored::{Restoring, Saved};

@@ -8,56 +8,37 @@ use super::parts_stream::PartsStream;
 use super::work::Work;
 use anyhow::Context as _;
 use bytes::Bytes;
-use rhumb_stage::Copied;
-use rhumb_stage::Loading;
-use rhumb_stage::Rows;
-use rhumb_stage::store::{StoreError, Table};
+use rhumb_stage::moves::PART_BYTES;
+use rhumb_stage::node::{Copying, Sent};
+use rhumb_stage::store::StoreError;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Parts that are on their way into their stream at once.
 const PARTS_AT_ONCE: usize = 8;
 
-/// A partition that is to be sent.
-pub(super) struct ToSend {
-    pub(super) rows: Rows,
-    pub(super) partition: u16,
-    pub(super) version: u64,
-    pub(super) copy: u64,
-    /// What the stage keeps beside its tables, with its name.
-    pub(super) copied: Option<(Table, Box<dyn Copied>)>,
-}
-
-/// A partition that was sent, but for what changes until it is given.
-pub(super) struct Sent {
-    pub(super) version: u64,
-    pub(super) copy: u64,
-    /// The parts that follow.
-    pub(super) loading: Loading,
-    pub(super) bytes: u64,
-    pub(super) took: Duration,
-    /// Of the processor; the rest of the time it rested.
-    pub(super) worked: Duration,
-}
-
 /// The task that sends. It ends with this.
 pub(super) struct Sending {
-    to_send: mpsc::UnboundedSender<ToSend>,
+    to_send: mpsc::UnboundedSender<Copying>,
     done: mpsc::UnboundedReceiver<(u16, Sent)>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Sending {
     pub(super) fn begin(desk: Desk) -> Self {
-        let (to_send, mut queue) = mpsc::unbounded_channel::<ToSend>();
+        let (to_send, mut queue) = mpsc::unbounded_channel::<Copying>();
         let (tell, done) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
-            while let Some(to_send) = queue.recv().await {
-                let partition = to_send.partition;
-                let version = to_send.version;
-                match send(&desk.stream, to_send).await {
+            while let Some(copying) = queue.recv().await {
+                let partition = copying.partition;
+                let version = copying.version;
+                match send(&desk.stream, copying).await {
                     Ok(sent) => _ = tell.send((partition, sent)),
-                    Err(error) => desk.keeps(partition, version, &error).await,
+                    Err(error) => {
+                        let keep = desk.of.keeps(partition, version, &error);
+                        // Else it is sent again by the next life.
+                        desk.try_to_change(&keep).await;
+                    }
                 }
             }
         });
@@ -68,9 +49,9 @@ impl Sending {
         }
     }
 
-    pub(super) fn send(&self, to_send: ToSend) {
+    pub(super) fn send(&self, copying: Copying) {
         // The task lives as long as this.
-        let _ = self.to_send.send(to_send);
+        let _ = self.to_send.send(copying);
     }
 
     /// A partition that was sent since this was asked last.
@@ -85,22 +66,14 @@ impl Drop for Sending {
     }
 }
 
-async fn send(stream: &PartsStream, to_send: ToSend) -> anyhow::Result<Sent> {
-    let ToSend {
-        rows,
-        partition,
-        version,
-        copy,
-        copied,
-    } = to_send;
+async fn send(stream: &PartsStream, copying: Copying) -> anyhow::Result<Sent> {
+    let partition = copying.partition;
+    let version = copying.version;
     stream.purge_all(partition).await?;
     let began = Instant::now();
     let (full, mut parts) = mpsc::channel(PARTS_AT_ONCE);
     let reading_stream = stream.clone();
-    let reading = tokio::task::spawn_blocking(move || {
-        let loading = Loading::new(reading_stream.bill(partition, version), copy);
-        read(&reading_stream, &rows, copied, partition, loading, &full)
-    });
+    let reading = tokio::task::spawn_blocking(move || read(&reading_stream, copying, &full));
     let mut some = Vec::with_capacity(PARTS_AT_ONCE);
     let mut bytes = 0;
     while parts.recv_many(&mut some, PARTS_AT_ONCE).await > 0 {
@@ -112,35 +85,25 @@ async fn send(stream: &PartsStream, to_send: ToSend) -> anyhow::Result<Sent> {
             .publish(partition, version, std::mem::take(&mut some))
             .await?;
     }
-    let (loading, worked) = reading
+    let (mut sent, worked) = reading
         .await
         .context("a partition's rows cannot be read")??;
-    Ok(Sent {
-        version,
-        copy,
-        loading,
-        bytes,
-        took: began.elapsed(),
-        worked,
-    })
+    sent.cost.bytes = bytes;
+    sent.cost.took = began.elapsed();
+    sent.cost.worked = worked;
+    Ok(sent)
 }
 
 /// Reads a partition into parts, as fast as they are taken, with rests in between. Gives how long
 /// it worked.
 fn read(
     stream: &PartsStream,
-    rows: &Rows,
-    mut copied: Option<(Table, Box<dyn Copied>)>,
-    partition: u16,
-    mut loading: Loading,
+    copying: Copying,
     full: &mpsc::Sender<Bytes>,
-) -> Result<(Loading, Duration), StoreError> {
+) -> Result<(Sent, Duration), StoreError> {
     let mut working_since = Work::begin();
     let mut worked = Duration::ZERO;
-    let copied = copied
-        .as_mut()
-        .map(|(name, copied)| (*name, copied.as_mut()));
-    rows.copy(copied, partition, &mut loading, &mut |part| {
+    let sent = copying.read(PART_BYTES, &mut |part| {
         let work = working_since.done();
         worked += work;
         std::thread::sleep(stream.rest(work));
@@ -152,5 +115,5 @@ fn read(
             StoreError::Unusable("nobody takes the parts of a partition any more".into())
         })
     })?;
-    Ok((loading, worked))
+    Ok((sent, worked))
 }

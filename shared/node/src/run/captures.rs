@@ -36,7 +36,7 @@ impl Loop {
     }
 
     async fn answer_capture(&mut self, reply: Subject, number: u64) {
-        if self.ahead.is_none() {
+        if self.node.tenure().is_none() {
             return;
         }
         let captured = self.capture(number);
@@ -56,17 +56,16 @@ impl Loop {
     /// not.
     fn capture(&mut self, number: u64) -> Result<Vec<(u16, u64)>, String> {
         let refused = |why: &str| Err(why.to_owned());
-        let is_ending = self.reassigned.is_some() || self.is_told_to_end;
-        if is_ending || self.ahead.as_ref().is_none_or(super::Ahead::is_moving) {
+        if self.node.is_draining() || self.node.is_moving() {
             return refused("its partitions are on their way, or it ends");
         }
-        if !self.settlement.may_step(self.now()) {
+        if !self.node.settlement.may_step(self.now()) {
             return refused("it does not hold the lease of its partitions now");
         }
         if !self.process.orders.is_held() {
             return refused("it does not heed that the crawl is held");
         }
-        if !self.core.is_idle() || !self.settlement.is_settled() {
+        if !self.core.is_idle() || !self.node.settlement.is_settled() {
             return refused("it still has something in hand");
         }
         if self
@@ -93,7 +92,7 @@ impl Loop {
         let capture = Capture::begin(&desk, &versions, self.core.beside(), number)
             .map_err(|error| error.to_string())?;
         let stage = own.name();
-        let instance = desk.instance;
+        let instance = desk.of.instance;
         let partitions = versions.len();
         tracing::info!(
             stage,

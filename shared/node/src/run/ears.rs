@@ -78,6 +78,17 @@ impl Inputs {
         }
         Poll::Pending
     }
+
+    /// What is there at the moment, if anything is.
+    pub(super) async fn next_now(&mut self, takes_stream: bool) -> Option<Heard> {
+        let now = |context: &mut PollContext<'_>| {
+            Poll::Ready(match self.poll(context, takes_stream) {
+                Poll::Ready(heard) => Some(heard),
+                Poll::Pending => None,
+            })
+        };
+        std::future::poll_fn(now).await
+    }
 }
 
 async fn control_requests(process: &Process) -> anyhow::Result<ControlRequests> {

@@ -40,7 +40,7 @@ impl Loop {
     /// The end of a process that cannot go on: what it was delivered and has in hand is for the
     /// next life, at once.
     pub(super) async fn give_up(&mut self, ears: Ears) {
-        self.settlement.give_back();
+        self.node.settlement.give_back();
         let late = ears.late.and_then(Heard::answer_to);
         let words = async {
             self.give_back(ears.inputs.streams, late).await;
@@ -54,14 +54,15 @@ impl Loop {
     /// The end of a drained loop: what is stored is cleared, what is left in hand given back, the
     /// connection flushed. When the process ends, the lease is given back, too.
     pub(super) async fn end(mut self) -> anyhow::Result<Ended> {
-        self.settlement.upkeep(self.now());
+        self.node.settlement.upkeep(self.now());
         self.carry_out().await?;
         self.in_hand.end();
-        let left = self.settlement.unsettled();
+        let left = self.node.settlement.unsettled();
         let stage = self.process.stage.name;
         let instance = self.process.context.instance;
-        if let Some(since) = self.reassigned {
-            self.settlement.give_back();
+        if let Some(since) = self.node.reassigned_at() {
+            let still_since = self.instant(since);
+            self.node.settlement.give_back();
             let _ = self.carry_out().await;
             let _ = tokio::time::timeout(FLUSH_MAX, self.process.context.bus.client.flush()).await;
             tracing::info!(
@@ -73,19 +74,20 @@ impl Loop {
             let Loop {
                 mut process,
                 core,
-                ahead,
+                node,
+                workers,
                 ..
             } = self;
-            if let Some(ahead) = ahead {
-                process.brought = ahead.end().await;
+            if let Some(workers) = workers {
+                process.brought = workers.end(node).await;
             }
-            process.still_since = Some(since);
+            process.still_since = Some(still_since);
             process.context.beside = Mutex::new(core.into_beside());
             return Ok(Ended::Reassigned(Box::new(process)));
         }
-        if let Some(ahead) = self.ahead.take() {
+        if let Some(workers) = self.workers.take() {
             // Before the lease goes.
-            ahead.end().await;
+            workers.end(self.node).await;
         }
         tracing::info!(stage, instance, left, "ended");
         if left == 0 && self.process.rows.is_some() && self.process.context.partitions.is_empty() {

@@ -1,25 +1,84 @@
 //! What comes to a process, on its way to the core: messages of streams, requests, and what streams
 //! answer.
 //!
-//! In: messages. Out: steps of the core, settled one after the other. What cannot be read, or what
-//! lives died of, is put aside.
+//! In: messages. Out: steps of the core: those of a batch are settled together, else each alone.
+//! What cannot be read, or what lives died of, is put aside.
 //!
-//! Invariant: the settlement knows of an input before the core does.
+//! Invariants: the settlement knows of an input before the core does; what lives may have died of
+//! is the first of a batch.
 
-use super::{InputAt, Loop, Refusal, Signal, SoftMessage, StreamAnswer, StreamMessage};
+use super::{
+    Heard, InputAt, Inputs, Loop, Refusal, Signal, SoftMessage, StreamAnswer, StreamMessage,
+};
 use crate::in_hand::guarded;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use rhumb_bus::spool::Unread;
-use rhumb_stage::Ticket;
 use rhumb_stage::settlement::{BEGUN, Stamps};
+use rhumb_stage::{Step, Ticket};
 use rhumb_wire::message::{Edge, payloads};
 
 /// Answers of streams read in one go.
 const ANSWERS_AT_ONCE: usize = 256;
 
 impl Loop {
+    /// Takes in what was heard. When that begins a batch, what else is there at the moment is of the
+    /// same one, as long as it has room; then it is settled.
+    pub(super) async fn take_batch(
+        &mut self,
+        first: Heard,
+        inputs: &mut Inputs,
+    ) -> anyhow::Result<()> {
+        self.take_in(first).await?;
+        while self.node.settlement.has_room(self.now()) {
+            let takes_stream = self.takes_stream();
+            let Some(heard) = inputs.next_now(takes_stream).await else {
+                break;
+            };
+            self.take_in(heard).await?;
+        }
+        self.settle().await
+    }
+
+    /// Takes in what came from outside or from the shell. An input of a stage with state may leave
+    /// a batch that is to be settled.
+    async fn take_in(&mut self, heard: Heard) -> anyhow::Result<()> {
+        match heard {
+            Heard::StreamsAnswer(answer) => self.streams_answer(answer).await,
+            Heard::WorkEnded => {
+                let clock = self.node.settlement.clock(self.now());
+                let step = guarded(
+                    || "at an answer of its shell".into(),
+                    || self.core.answer(clock),
+                )??;
+                self.settle_alone(step).await
+            }
+            Heard::Soft(message) => self.receive_soft(message).await,
+            Heard::Message(Some(message)) => self.receive(message).await,
+            Heard::Control(request) => {
+                self.control(request).await;
+                Ok(())
+            }
+            Heard::Message(None) | Heard::Shutdown | Heard::Time => Ok(()),
+        }
+    }
+
+    /// Settles a step of the core that is no part of a batch.
+    async fn settle_alone(&mut self, step: Step) -> anyhow::Result<()> {
+        self.node.settlement.stepped(self.now(), step);
+        self.settle().await
+    }
+
+    /// Settles the steps of the batch under way; the work that they asked for begins afterwards.
+    async fn settle(&mut self) -> anyhow::Result<()> {
+        self.hear_of_lease()?;
+        self.node.settlement.settle(self.now())?;
+        self.carry_out().await?;
+        self.core.perform();
+        Ok(())
+    }
+
     /// Takes in a message of a stream: each of its payloads is an input of the core.
-    pub(super) async fn receive(
+    async fn receive(
         &mut self,
         StreamMessage {
             edge,
@@ -65,9 +124,10 @@ impl Loop {
             Err(Unread::Failed(error)) => return Err(error),
         };
         let count = payloads.as_ref().map_or(1, Vec::len);
-        let Some(tickets) = self
-            .settlement
-            .message(self.now(), at, stamps, count, answer_to)?
+        let Some(tickets) =
+            self.node
+                .settlement
+                .message(self.now(), at, stamps, count, answer_to)?
         else {
             return self.carry_out().await;
         };
@@ -82,7 +142,7 @@ impl Loop {
             Err(error) => {
                 let now = self.now();
                 for ticket in tickets {
-                    self.settlement.unreadable(
+                    self.node.settlement.unreadable(
                         now,
                         ticket,
                         &message.subject,
@@ -112,18 +172,22 @@ impl Loop {
     }
 
     /// Takes in a core NATS message.
-    pub(super) async fn receive_soft(
+    async fn receive_soft(
         &mut self,
         SoftMessage { edge, mut message }: SoftMessage,
     ) -> anyhow::Result<()> {
-        let ticket = self.settlement.request(message.reply.take(), self.now());
+        let ticket = self
+            .node
+            .settlement
+            .request(message.reply.take(), self.now());
         // Nobody tells of a request whether it came before.
         let is_repeat = self.in_hand.suspects(edge, &message.payload);
         self.take(ticket, edge, &message, is_repeat).await
     }
 
-    /// Steps the core with an input. One that came before (`is_repeat`) may be what an earlier life
-    /// died of.
+    /// Steps the core with an input, and leaves the step to the batch as long as that has room. One
+    /// that came before (`is_repeat`) may be what an earlier life died of: the batch before it is
+    /// settled first.
     async fn take(
         &mut self,
         ticket: Ticket,
@@ -131,20 +195,34 @@ impl Loop {
         message: &async_nats::Message,
         is_repeat: bool,
     ) -> anyhow::Result<()> {
+        if is_repeat {
+            self.settle().await?;
+        }
         let now = self.now();
         let subject = message.subject.as_str();
-        let step = || self.core.message(now, ticket, edge, &message.payload);
+        let clock = self.node.settlement.clock(now);
+        let step = || self.core.message(clock, ticket, edge, &message.payload);
         match self.in_hand.step(edge, message, is_repeat, step)? {
             Some(Ok(step)) => {
-                self.settlement.taken();
-                return self.settle(step).await;
+                self.node.settlement.taken();
+                self.node.settlement.stepped(self.now(), step);
+                if !self.node.settlement.has_room(self.now()) {
+                    self.settle().await?;
+                }
+                return Ok(());
             }
             Some(Err(Refusal::Unreadable(error))) => {
-                self.settlement
-                    .unreadable(now, ticket, subject, message.payload.clone(), &error);
+                self.node.settlement.unreadable(
+                    now,
+                    ticket,
+                    subject,
+                    message.payload.clone(),
+                    &error,
+                );
             }
             Some(Err(Refusal::Store(error))) => return Err(error.into()),
             None => self
+                .node
                 .settlement
                 .deadly(now, ticket, subject, message.payload.clone()),
         }
@@ -153,26 +231,26 @@ impl Loop {
 
     /// Steps the core with a signal.
     pub(super) async fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
-        let now = self.now();
+        let clock = self.node.settlement.clock(self.now());
         let step = guarded(
             || format!("at the signal {signal:?}"),
-            || self.core.signal(now, signal),
+            || self.core.signal(clock, signal),
         )??;
-        self.settle(step).await
+        self.settle_alone(step).await
     }
 
     /// Reads what streams say of messages published to them.
-    pub(super) async fn streams_answer(&mut self, first: StreamAnswer) -> anyhow::Result<()> {
+    async fn streams_answer(&mut self, first: StreamAnswer) -> anyhow::Result<()> {
         let mut next = Some(first);
         for _ in 0..ANSWERS_AT_ONCE {
             match next {
                 Some(StreamAnswer::Stored(token, ack)) => {
-                    for tag in self.settlement.stored_at(self.now(), token, &ack)? {
+                    for tag in self.node.settlement.stored_at(self.now(), token, &ack)? {
                         self.signal(Signal::Stored(tag)).await?;
                     }
                 }
                 Some(StreamAnswer::Refused(token, why)) => {
-                    self.settlement.refused(self.now(), token, why)
+                    self.node.settlement.refused(self.now(), token, why)
                 }
                 None => break,
             }

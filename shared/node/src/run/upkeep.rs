@@ -2,16 +2,14 @@
 //! streams that a broker came back without.
 
 use super::{Loop, SoftInputs, StreamInputs, TAKES_PART_EVERY, UPKEEP};
-use crate::any_core::Signal;
 use crate::context::Context;
 use crate::life::is_final;
 use crate::ownership::instances;
 use crate::process::Process;
 use crate::saying::Saying;
-use rhumb_bus::{OrdersGiven, OwnersTable, make_further_streams, missing, stream_info};
-use rhumb_partition::{LEADER, Owners, is_to_have_others};
-use rhumb_stage::Removal;
-use rhumb_stage::store::Changes;
+use rhumb_bus::{OrdersGiven, make_further_streams, missing, stream_info};
+use rhumb_partition::{LEADER, Owners};
+use rhumb_stage::Signal;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::topology::{Source, StageName};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -37,7 +35,7 @@ impl Loop {
     ) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
         let now = self.now();
         // The process may have stood still since it was last known to hold the lease.
-        if wake.is_some_and(|wake| wake <= now) && self.settlement.may_step(now) {
+        if wake.is_some_and(|wake| wake <= now) && self.node.settlement.may_step(now) {
             self.signal(Signal::Wake).await?;
         }
         self.publish_again().await?;
@@ -50,7 +48,7 @@ impl Loop {
 
     /// Publishes again what no stream has answered for too long.
     async fn publish_again(&mut self) -> anyhow::Result<()> {
-        self.settlement.due(self.now());
+        self.node.settlement.due(self.now());
         self.carry_out().await
     }
 
@@ -63,7 +61,7 @@ impl Loop {
     /// Health, old inputs, stored outputs, positions, streams; new inputs when the broker lost
     /// streams in its memory.
     async fn upkeep(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
-        self.settlement.upkeep(self.now());
+        self.node.settlement.upkeep(self.now());
         self.carry_out().await?;
         self.trim_positions().await;
         if !self.process.stage.is_required
@@ -78,11 +76,14 @@ impl Loop {
         } else {
             None
         };
-        if self.settlement.wants_look() {
+        if self.node.settlement.wants_look() {
             self.lookout.hurry();
         }
-        let looks = self.lookout.glance(|| self.settlement.expected()).await?;
-        self.settlement.look(&looks)?;
+        let looks = self
+            .lookout
+            .glance(|| self.node.settlement.expected())
+            .await?;
+        self.node.settlement.look(&looks)?;
         if !self.is_reconnected() {
             let Loop {
                 parked,
@@ -122,7 +123,7 @@ impl Loop {
         self.takers_at = Instant::now() + self.origin.elapsed().clamp(TAKERS_AFTER, TAKERS_EVERY);
         let counting = instances(&self.process.context.buckets.leases, taker.name());
         match tokio::time::timeout(TAKERS_TIMEOUT, counting).await {
-            Ok(Ok(instances)) => self.settlement.lanes_are_shared_by(instances),
+            Ok(Ok(instances)) => self.node.settlement.lanes_are_shared_by(instances),
             Ok(Err(error)) => tracing::debug!(
                 "the instances of {} cannot be counted: {error:#}",
                 taker.name()
@@ -138,7 +139,7 @@ impl Loop {
     fn see_incoming(&mut self) {
         let now = self.now();
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
-            self.settlement.is_now(
+            self.node.settlement.is_now(
                 now,
                 i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX),
             );
@@ -160,14 +161,12 @@ impl Loop {
     /// be done of the moves of the instance's partitions while it works, and finds out whether it
     /// is to have others.
     fn hear_of_owners(&mut self) -> anyhow::Result<()> {
+        let now = self.now();
         let Loop {
             process,
             core,
-            reassigned,
-            ready_since,
-            is_told_to_end,
-            origin,
-            ahead,
+            node,
+            workers,
             ..
         } = self;
         let own = StageName::from_name(process.stage.name);
@@ -177,45 +176,16 @@ impl Loop {
                 .iter()
                 .for_each(|(stage, table)| core.owners(*stage, &table.owners));
         }
-        let Context {
-            instance,
-            partitions,
-            owners: known,
-            ..
-        } = &process.context;
-        let (Some(own), Some(ahead), tables) = (own, ahead, process.owners.tables.borrow()) else {
+        let tables = process.owners.tables.borrow();
+        let (Some(workers), Some(table)) = (workers, own.and_then(|own| tables.get(&own))) else {
             return Ok(());
         };
-        let (Some(OwnersTable { owners, revision }), Some(begun_with)) =
-            (tables.get(&own), known.get(&own))
-        else {
-            return Ok(());
-        };
-        // What this life began with may be newer than what was seen last.
-        if reassigned.is_some() || *is_told_to_end || *revision < begun_with.revision {
-            return Ok(());
+        if let Some(migration) = node.migration() {
+            workers.report(migration);
         }
-        let given_up = ahead.look(owners, core.beside())?;
-        if !given_up.is_empty() {
-            process.removal = Removal::default();
-        }
-        process
-            .left_over
-            .retain(|partition| !ahead.comes(*partition));
-        process.left_over.extend(
-            given_up
-                .into_iter()
-                .filter(|partition| !ahead.comes(*partition)),
-        );
-        if is_to_have_others(
-            origin.elapsed(),
-            owners,
-            *instance,
-            partitions,
-            &ahead.ready(),
-            ready_since,
-        ) {
-            *reassigned = Some(Instant::now());
+        node.look(now, table, core.beside())?;
+        if let Some(migration) = node.migration() {
+            workers.take_on(migration);
         }
         Ok(())
     }
@@ -230,8 +200,8 @@ impl Loop {
     /// Tells the core what operators have asked of the crawl since. It has acted by it when the
     /// process says that it heeds it.
     async fn hear_of_orders(&mut self) -> anyhow::Result<()> {
-        let is_ending = self.reassigned.is_some() || self.is_told_to_end;
-        if self.process.orders.has_others() && self.settlement.may_step(self.now()) && !is_ending {
+        let may_step = self.node.settlement.may_step(self.now()) && !self.node.is_draining();
+        if self.process.orders.has_others() && may_step {
             let given = self.process.orders.given();
             self.heed(given)?;
             self.signal(Signal::Wake).await?;
@@ -246,7 +216,7 @@ impl Loop {
         let is_held = orders.hold.is_some();
         match self.process.set(&orders.set) {
             Ok(true) if !self.core.configure(&self.process.context.pipeline) => {
-                self.reassigned = Some(Instant::now())
+                self.node.reassign(self.now())
             }
             Ok(_) => self.process.orders.heeds(revision, is_held),
             Err(error) if self.saying.is_due(Instant::now()) => {
@@ -265,7 +235,7 @@ impl Loop {
         let Loop {
             process,
             core,
-            reassigned,
+            node,
             ..
         } = self;
         let Some(own) = StageName::from_name(process.stage.name) else {
@@ -277,34 +247,23 @@ impl Loop {
             bus,
             ..
         } = &process.context;
-        if process.ownership.is_none() || reassigned.is_some() || !bus.is_connected() {
+        let is_reassigned = node.reassigned_at().is_some();
+        if node.tenure().is_none() || is_reassigned || !bus.is_connected() {
             return Ok(());
         }
-        let (late, is_splitting) = {
+        let (finished, is_splitting) = {
             let tables = process.owners.tables.borrow();
-            let late = tables
-                .get(&own)
-                .map(|table| table.owners.late(*instance))
-                .unwrap_or_default();
-            (
-                late,
-                tables.values().any(|table| table.owners.splitting() > 0),
-            )
+            let owners = tables.get(&own).map(|table| &table.owners);
+            let has_all = |partition| core.has_all(partition);
+            let finished = owners.map(|owners| node.finished(owners, has_all));
+            let is_splitting = tables.values().any(|table| table.owners.splitting() > 0);
+            (finished.unwrap_or_default(), is_splitting)
         };
-        for partition in late
-            .into_iter()
-            .filter(|&partition| core.has_all(partition))
-        {
+        for change in finished {
+            let apply = |owners: &mut Owners| change.apply(owners, *instance);
             // When the broker does not answer, it is said in a later look.
-            if let Err(error) = buckets
-                .owners
-                .change(own.name(), |owners| owners.finish(partition))
-                .await
-            {
-                tracing::debug!(
-                    partition,
-                    "it cannot be said that a split is over: {error:#}"
-                );
+            if let Err(error) = buckets.owners.change(own.name(), apply).await {
+                tracing::debug!(?change, "it cannot be said that a split is over: {error:#}");
             }
         }
         // A look at what has grown too large takes time: one is enough.
@@ -346,7 +305,7 @@ impl Loop {
             process,
             core,
             rates,
-            reassigned,
+            node,
             ..
         } = self;
         let (Some(own), true) = (StageName::from_name(process.stage.name), rates.are_due(now))
@@ -361,7 +320,8 @@ impl Loop {
             bus,
             ..
         } = &process.context;
-        let is_free = process.ownership.is_some() && reassigned.is_none() && bus.is_connected();
+        let is_reassigned = node.reassigned_at().is_some();
+        let is_free = node.tenure().is_some() && !is_reassigned && bus.is_connected();
         if !is_free || figures.is_empty() {
             return;
         }
@@ -380,25 +340,9 @@ impl Loop {
 
     /// Removes some of the rows that are left of partitions that are others'.
     fn remove_left_over(&mut self) -> anyhow::Result<()> {
-        let now = self.now();
-        let Process {
-            left_over,
-            removal,
-            rows,
-            ..
-        } = &mut self.process;
-        let (Some(&partition), Some(rows)) = (left_over.last(), rows) else {
-            return Ok(());
-        };
-        if !self.settlement.may_step(now) {
-            return Ok(());
-        }
-        let mut changes = Changes::default();
-        if rows.remove(&mut changes, partition, removal, ROWS_AT_ONCE)? == 0 {
-            left_over.pop();
-            *removal = Removal::default();
-        } else {
-            rows.store.commit(&changes)?;
+        let removed = self.node.remove_left_over(self.now(), ROWS_AT_ONCE)?;
+        if let (Some(changes), Some(store)) = (removed, &self.process.context.store) {
+            store.commit(&changes)?;
         }
         Ok(())
     }
@@ -409,7 +353,7 @@ impl Loop {
         if !bus.is_connected() {
             return;
         }
-        for (edge, partition) in self.settlement.gapped() {
+        for (edge, partition) in self.node.settlement.gapped() {
             let name = self.process.inputs().owner(partition);
             let stream = bus.subjects.stream(edge.name());
             let consumer = bus
@@ -419,7 +363,7 @@ impl Loop {
                 )
                 .await;
             if let Ok(consumer) = consumer {
-                self.settlement.acked_up_to(
+                self.node.settlement.acked_up_to(
                     (edge, partition),
                     consumer.cached_info().ack_floor.stream_sequence,
                 );
@@ -487,7 +431,7 @@ impl Loop {
             anyhow::bail!("the connection broke again");
         }
         self.connections = connections;
-        self.settlement.reconnected(self.now());
+        self.node.settlement.reconnected(self.now());
         self.carry_out().await?;
         Ok(self.reopened.take())
     }
@@ -505,7 +449,8 @@ impl Loop {
                 Some(info) => {
                     let created =
                         i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
-                    self.settlement
+                    self.node
+                        .settlement
                         .stream_of(edge)
                         .is_some_and(|before| before != created)
                         || self.process.inputs().are_forgotten(*source, edge).await?

@@ -6,7 +6,7 @@
 
 use crate::settlement::{LOOP, positions_of};
 use crate::store::{Changes, Store, StoreError, Table};
-use rhumb_partition::{Directory, Split};
+use rhumb_partition::{Directory, Owners, Split};
 use rhumb_wire::message::Edge;
 use std::sync::Arc;
 
@@ -50,6 +50,13 @@ pub struct Rows {
 }
 
 impl Rows {
+    /// Learns of partitions that were split since. A table that knows of fewer is an older one.
+    pub fn learn(&mut self, owners: &Owners) {
+        if usize::from(self.directory.ids()) < owners.partitions.len() {
+            self.directory = owners.directory();
+        }
+    }
+
     /// Visits the rows of a partition in the stage's tables.
     ///
     /// # Errors

@@ -9,14 +9,15 @@
 //!
 //! In: what happens to a process, as method calls with the time as an argument. Out: [`Action`]s,
 //! which its driver carries out in their order, before it steps the core again; the stage loop does
-//! so with a real broker, the simulation with one in memory. The machine knows no broker and no
+//! so with a real broker, the simulation with one in memory. With state the steps for what is there
+//! at the moment are a batch, settled by one commit. The machine knows no broker and no
 //! clock. `H` is what an answer to an input is sent to: its reply subject, or whatever stands for
 //! it in the simulation.
 //!
 //! Invariants:
 //! - An input of a stream is acked only when what was made from it cannot be lost any more: without
 //!   state, when all its outputs are in their streams; with state, when its position, the changes
-//!   and the outputs are in one commit.
+//!   and the outputs are in one commit, with those of its whole batch.
 //! - Nothing is committed after the end of the lease on the instance's partitions.
 //! - What is published is published again, under the same id, until its stream has it.
 //! - Nothing is published after a reconnect before the streams were looked at, and nothing takes
@@ -24,6 +25,7 @@
 
 mod applied;
 mod aside;
+mod batch;
 mod deaths;
 mod frames;
 mod latencies;
@@ -47,8 +49,9 @@ pub use rewind::{Expected, PubAck, Rewound, StreamLook};
 pub use state::{LOOP, OUTBOX, USED, forget_positions, next_epoch, stored_epoch};
 pub use unstored::{Outgoing, Refused, Unstored};
 
-use super::core::{Publish, Send, Step, Ticket};
-use super::store::{Changes, Store, StoreError};
+use super::core::{Send, Step, Ticket};
+use super::store::{Changes, Store, StoreError, Uncommitted};
+use batch::{AfterCommit, Batch};
 use bytes::Bytes;
 use foldhash::{HashMap, HashMapExt as _};
 use frames::Frames;
@@ -148,13 +151,19 @@ pub struct Settlement<H> {
     /// committed.
     put_aside: Vec<Held<H>>,
     latencies: Latencies,
+    /// Of a stage with state: the steps that are settled by the next commit, and what they have
+    /// changed.
+    batch: Batch<H>,
+    uncommitted: Arc<Uncommitted>,
     /// What follows the commit under way.
-    after_commit: Option<AfterCommit>,
+    after_commit: Option<AfterCommit<H>>,
     /// How many instances take what this process publishes into lanes.
     takers: u16,
     /// Messages that were made from no input.
     uncaused: u64,
     received: u64,
+    /// Of batches.
+    commits: u64,
     published: u64,
     repeated: u64,
     dead: u64,
@@ -162,14 +171,10 @@ pub struct Settlement<H> {
     passed_over: u64,
 }
 
-struct AfterCommit {
-    outputs: Vec<(Key, Outgoing)>,
-    rest: Step,
-}
-
 impl<H: Clone> Settlement<H> {
     /// The settlement of a life that begins. What an earlier life committed and may not have
-    /// published is published first.
+    /// published is published first. `uncommitted`: of the overlay that the core reads its store
+    /// through.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -178,6 +183,7 @@ impl<H: Clone> Settlement<H> {
         subjects: Arc<Subjects>,
         pipeline: &Pipeline,
         store: Option<&dyn Store>,
+        uncommitted: Arc<Uncommitted>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let stored = rewind::Stored::open(pipeline, &subjects, store)?;
@@ -195,10 +201,13 @@ impl<H: Clone> Settlement<H> {
             actions: VecDeque::new(),
             put_aside: Vec::new(),
             latencies: Latencies::default(),
+            batch: Batch::default(),
+            uncommitted,
             after_commit: None,
             takers: LANES,
             uncaused: 0,
             received: 0,
+            commits: 0,
             published: 0,
             repeated: 0,
             dead: 0,
@@ -274,7 +283,7 @@ impl<H: Clone> Settlement<H> {
 
     /// A message of a stream came, with its stamps, and so many payloads: more than one only to a
     /// stage without state. Returns the tickets that stand for them, or none when it was applied
-    /// before: then it is acked again.
+    /// before: then it is acked again, after the commit of the batch under way.
     ///
     /// # Errors
     /// The stream is rewound.
@@ -298,7 +307,7 @@ impl<H: Clone> Settlement<H> {
             }
             Ok(true) => {
                 self.repeated += 1;
-                self.actions.push_back(Action::Ack(answer_to));
+                self.ack_repeat(answer_to);
                 Ok(None)
             }
             Err(how) => Err(self.is_rewound(self.stream(at.edge), how)),
@@ -314,87 +323,6 @@ impl<H: Clone> Settlement<H> {
     /// The core has taken an input: counts it.
     pub fn taken(&mut self) {
         self.received += 1;
-    }
-
-    /// A step of the core ended. Without state its outputs are published at once; with state they
-    /// are committed first, together with its changes and the positions of the inputs that it
-    /// finished.
-    ///
-    /// # Errors
-    /// The step changes state and the lease is over: nothing of the step may take effect.
-    pub fn stepped(&mut self, now: Timestamp, mut step: Step) -> Result<(), LeaseOver> {
-        debug_assert!(
-            self.after_commit.is_none(),
-            "a step while a commit is under way"
-        );
-        let commits = self
-            .actions
-            .iter()
-            .any(|action| matches!(action, Action::Commit(_)));
-        debug_assert!(
-            !commits,
-            "a step while a commit is asked for: its end would be taken for that of another"
-        );
-        let Some(outbox) = &mut self.outbox else {
-            self.publish_made(now, std::mem::take(&mut step.publishes), step.more_soon);
-            self.carry_on(now, step);
-            return Ok(());
-        };
-        let mut changes = std::mem::take(&mut step.changes);
-        let begun = self.tickets.begun(&step.finished);
-        let mut outputs = Vec::with_capacity(step.publishes.len());
-        for Publish {
-            edge,
-            token,
-            payload,
-            ..
-        } in step.publishes.drain(..)
-        {
-            let subject = subject(&self.subjects, self.takers, edge, &token);
-            let (row, message) = outbox.add(&mut changes, subject, payload);
-            outputs.push((row, message.begun(begun)));
-        }
-        self.positions.apply(
-            step.finished
-                .iter()
-                .filter_map(|&ticket| self.tickets.position(ticket)),
-            &mut changes,
-        );
-        if changes.is_empty() {
-            self.carry_on(now, step);
-            return Ok(());
-        }
-        if !self.lease.is_held(now) {
-            return Err(LeaseOver);
-        }
-        outbox.clear_stored(&mut changes);
-        self.stored.keep(&mut changes);
-        self.after_commit = Some(AfterCommit {
-            outputs,
-            rest: step,
-        });
-        self.actions.push_back(Action::Commit(changes));
-        Ok(())
-    }
-
-    /// The changes of the last [`Action::Commit`] are committed: publishes, sends, replies and acks
-    /// what waited for that.
-    pub fn committed(&mut self, now: Timestamp) {
-        let Some(AfterCommit { outputs, rest }) = self.after_commit.take() else {
-            return;
-        };
-        for (row, message) in outputs {
-            self.published += 1;
-            self.publish(
-                now,
-                message,
-                Waits {
-                    row: Some(row),
-                    ..Waits::default()
-                },
-            );
-        }
-        self.carry_on(now, rest);
     }
 
     /// What a step brings beside outputs for streams.
@@ -499,6 +427,16 @@ impl<H: Clone> Settlement<H> {
         self.lease.hears_again(now)
     }
 
+    /// The time to step the core with. With state it is never later than the lease is held, as far
+    /// as the core knows: time in which nothing could be heard begins with
+    /// [`hears_again`](Self::hears_again).
+    pub fn clock(&self, now: Timestamp) -> Timestamp {
+        match &self.outbox {
+            Some(_) => self.lease.clock(now),
+            None => now,
+        }
+    }
+
     /// Returns whether the core may be stepped: always without state, else while the lease is held.
     pub fn may_step(&self, now: Timestamp) -> bool {
         self.outbox.is_none() || self.lease.is_held(now)
@@ -509,10 +447,11 @@ impl<H: Clone> Settlement<H> {
         self.may_step(now) && !self.is_choked()
     }
 
-    /// Returns whether too much is on its way into streams.
+    /// Returns whether too much is on its way into streams, or will be after the next commit.
     fn is_choked(&self) -> bool {
+        let publishes = self.unstored.len() + self.batch.publishes();
         let bytes = self.unstored.bytes() + self.tickets.gathered_bytes();
-        self.unstored.len() >= PUBLISHES_MAX || bytes >= PUBLISH_BYTES_MAX
+        publishes >= PUBLISHES_MAX || bytes >= PUBLISH_BYTES_MAX
     }
 
     /// When [`due`](Self::due) has something to do, if ever.
@@ -574,4 +513,4 @@ fn subject(subjects: &Subjects, takers: u16, edge: Edge, token: &Token) -> Strin
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -61,6 +61,8 @@ type Consumer = (Edge, Option<u16>);
 /// The positions of a stage with state (none without), and for how long its streams wait for acks.
 pub(super) struct Positions {
     by_consumer: BTreeMap<Consumer, Position>,
+    /// Those that the next commit writes.
+    moved: BTreeSet<Consumer>,
     ack_waits: HashMap<Edge, Duration>,
 }
 
@@ -69,6 +71,7 @@ impl Positions {
         let ack_wait = |edge| Some((edge, pipeline.edges.stream(edge)?.ack_wait));
         Positions {
             by_consumer: BTreeMap::new(),
+            moved: BTreeSet::new(),
             ack_waits: Edge::ALL.into_iter().filter_map(ack_wait).collect(),
         }
     }
@@ -155,7 +158,7 @@ impl Positions {
             .for_each(|position| position.before = position.reach);
     }
 
-    /// Returns whether a message was applied, or put aside, in a commit.
+    /// Returns whether a message was applied, or put aside, in a commit or in the batch under way.
     pub(super) fn is_applied(&self, at: InputAt) -> bool {
         let position = self.by_consumer.get(&(at.edge, at.partition));
         position.is_some_and(|position| position.applied.contains(at.sequence))
@@ -212,9 +215,8 @@ impl Positions {
         Ok(())
     }
 
-    /// Adds messages to the positions, and the positions to the commit that applies the messages.
-    pub(super) fn apply(&mut self, messages: impl Iterator<Item = InputAt>, changes: &mut Changes) {
-        let mut moved = BTreeSet::new();
+    /// Adds messages to the positions. They are in the next commit.
+    pub(super) fn apply(&mut self, messages: impl Iterator<Item = InputAt>) {
         for InputAt {
             edge,
             partition,
@@ -225,10 +227,14 @@ impl Positions {
                 if position.applied.insert(sequence) {
                     position.settled = position.settled.map(|settled| settled + 1);
                 }
-                moved.insert((edge, partition));
+                self.moved.insert((edge, partition));
             }
         }
-        for (edge, partition) in moved {
+    }
+
+    /// Adds the positions that have moved to the commit that applies their messages.
+    pub(super) fn write(&mut self, changes: &mut Changes) {
+        for (edge, partition) in std::mem::take(&mut self.moved) {
             changes.put(
                 LOOP,
                 key(edge, partition),
@@ -324,7 +330,8 @@ pub fn positions_of(edges: impl IntoIterator<Item = Edge>, partition: u16) -> Ve
 }
 
 /// The name under which a stage with state tells how many messages of an edge it has applied or put
-/// aside, since the stream was created; none for an edge that no such stage reads.
+/// aside, since the stream was created; none for an edge that no such stage reads, and for signals,
+/// of which one that is lost costs an estimate and no count.
 pub const fn settled_count(edge: Edge) -> Option<&'static str> {
     match edge {
         Edge::UrlsSplit => Some("loop_settled_urls_split_total"),
@@ -445,6 +452,7 @@ mod tests {
         );
         let mut positions = Positions {
             by_consumer: BTreeMap::new(),
+            moved: BTreeSet::new(),
             ack_waits: HashMap::new(),
         };
         for partition in 0..4 {

@@ -1,23 +1,36 @@
 //! The delivery rule, event by event.
 
 use super::*;
-use crate::Output;
 use crate::store::MemoryStore;
+use crate::{Output, Publish};
 use rhumb_config::Layers;
 use rhumb_wire::message::Undecodable;
 use rhumb_wire::topology::Token;
 
+mod batches;
 mod frames;
 mod moves;
 mod ways;
 
 type Settled = Settlement<u64>;
 
+impl Settled {
+    /// A batch of one step.
+    fn settles(&mut self, now: Timestamp, step: Step) -> Result<(), LeaseOver> {
+        self.stepped(now, step);
+        self.settle(now)
+    }
+}
+
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
 
-fn open_without_inputs(store: Option<&dyn Store>, epoch: u64) -> Settled {
+pub(crate) fn open_without_inputs(store: Option<&dyn Store>, epoch: u64) -> Settled {
+    open_sharing(store, Arc::default(), epoch)
+}
+
+fn open_sharing(store: Option<&dyn Store>, uncommitted: Arc<Uncommitted>, epoch: u64) -> Settled {
     let set = vec!["network.user_agent='rhumb/0 (+https://example.org/test)'".to_owned()];
     let pipeline = Layers { file: None, set }
         .load_with(std::iter::empty())
@@ -29,7 +42,7 @@ fn open_without_inputs(store: Option<&dyn Store>, epoch: u64) -> Settled {
         epoch,
     };
     let subjects = Arc::new(pipeline.subjects());
-    Settlement::open(life, subjects, &pipeline, store, at(0)).unwrap()
+    Settlement::open(life, subjects, &pipeline, store, uncommitted, at(0)).unwrap()
 }
 
 fn open(store: Option<&dyn Store>, epoch: u64) -> Settled {
@@ -115,7 +128,7 @@ fn without_state_an_input_is_acked_when_it_is_finished_and_all_its_outputs_are_s
     let mut settlement = open(NO_STORE, 0);
     let store = MemoryStore::default();
     let ticket = given(&mut settlement, at(1), 7, 70).unwrap();
-    settlement.stepped(at(1), step(&[], &[ticket])).unwrap();
+    settlement.settles(at(1), step(&[], &[ticket])).unwrap();
     let done = carry_out(&mut settlement, &store);
     assert!(
         done.len() == 1 && done[0].starts_with("publish 0 as "),
@@ -130,7 +143,7 @@ fn without_state_an_input_is_acked_when_it_is_finished_and_all_its_outputs_are_s
         (0, false)
     );
     settlement
-        .stepped(at(2), step(&[ticket], &[ticket]))
+        .settles(at(2), step(&[ticket], &[ticket]))
         .unwrap();
     assert_eq!(
         carry_out(&mut settlement, &store),
@@ -147,7 +160,7 @@ fn with_state_the_commit_comes_first_and_then_outputs_and_acks() {
     let mut settlement = open(Some(&store), 4);
     let ticket = given(&mut settlement, at(1), 7, 70).unwrap();
     settlement
-        .stepped(at(1), step(&[ticket], &[ticket]))
+        .settles(at(1), step(&[ticket], &[ticket]))
         .unwrap();
     assert_eq!(
         carry_out(&mut settlement, &store),
@@ -171,7 +184,7 @@ fn with_state_the_commit_comes_first_and_then_outputs_and_acks() {
 fn a_stored_output_leaves_the_outbox_with_the_next_commit() {
     let store = MemoryStore::default();
     let mut settlement = open(Some(&store), 4);
-    settlement.stepped(at(1), step(&[], &[])).unwrap();
+    settlement.settles(at(1), step(&[], &[])).unwrap();
     carry_out(&mut settlement, &store);
     assert!(!settlement.needs_upkeep());
     settlement.stored(at(2), 0);
@@ -193,7 +206,7 @@ fn nothing_is_committed_after_the_end_of_the_lease() {
     );
     assert!(
         settlement
-            .stepped(at(10), step(&[ticket], &[ticket]))
+            .settles(at(10), step(&[ticket], &[ticket]))
             .is_err()
     );
     assert!(carry_out(&mut settlement, &store).is_empty());
@@ -317,7 +330,7 @@ fn an_input_that_is_in_hand_for_long_is_extended_and_an_old_publish_repeated() {
     let mut settlement = open(NO_STORE, 0);
     let store = MemoryStore::default();
     let tickets = [7, 8].map(|n| given(&mut settlement, at(0), n, n * 10).unwrap());
-    settlement.stepped(at(0), step(&[], &tickets)).unwrap();
+    settlement.settles(at(0), step(&[], &tickets)).unwrap();
     let published = carry_out(&mut settlement, &store);
     settlement.upkeep(at(9));
     assert!(carry_out(&mut settlement, &store).is_empty());
@@ -353,7 +366,7 @@ fn an_input_in_hand_from_a_stream_that_was_made_anew_has_no_place_in_the_new_one
     settlement
         .adopt(Some(&store), Edge::UrlsSplit, &[None], 2)
         .unwrap();
-    settlement.stepped(at(1), step(&[held], &[held])).unwrap();
+    settlement.settles(at(1), step(&[held], &[held])).unwrap();
     assert_eq!(
         carry_out(&mut settlement, &store),
         ["commit", "publish 0 as dedup-0-4-1"],
@@ -372,13 +385,13 @@ fn what_is_published_after_the_lease_was_taken_again_has_ids_of_a_later_epoch() 
     let store = MemoryStore::default();
     let epoch = next_epoch(&store, 40).unwrap();
     let mut settlement = open(Some(&store), epoch);
-    settlement.stepped(at(1), step(&[], &[])).unwrap();
+    settlement.settles(at(1), step(&[], &[])).unwrap();
     assert_eq!(
         carry_out(&mut settlement, &store),
         ["commit", "publish 0 as dedup-0-41-1"]
     );
     settlement.owned_since(next_epoch(&store, 3).unwrap());
-    settlement.stepped(at(2), step(&[], &[])).unwrap();
+    settlement.settles(at(2), step(&[], &[])).unwrap();
     assert_eq!(
         carry_out(&mut settlement, &store),
         ["commit", "publish 1 as dedup-0-42-2"]
@@ -403,7 +416,7 @@ fn a_full_stream_holds_back_and_leaves_the_process_ready() {
     let store = MemoryStore::default();
     let ticket = given(&mut settlement, at(1), 7, 70).unwrap();
     settlement
-        .stepped(at(1), step(&[ticket], &[ticket]))
+        .settles(at(1), step(&[ticket], &[ticket]))
         .unwrap();
     carry_out(&mut settlement, &store);
     assert_eq!(settlement.held_back(), None);
@@ -437,7 +450,7 @@ fn too_much_on_its_way_holds_back() {
             (None, true),
             "{number}"
         );
-        settlement.stepped(at(1), step(&[], &[])).unwrap();
+        settlement.settles(at(1), step(&[], &[])).unwrap();
         carry_out(&mut settlement, &store);
     }
     assert_eq!(
@@ -474,7 +487,7 @@ fn that_was_given_seven(store: &MemoryStore) -> Settled {
     }
     let ticket = given(&mut settlement, at(1), 7, 70).unwrap();
     settlement
-        .stepped(at(1), step(&[ticket], &[ticket]))
+        .settles(at(1), step(&[ticket], &[ticket]))
         .unwrap();
     assert_eq!(carry_out(&mut settlement, store).len(), 3);
     settlement

@@ -13,6 +13,7 @@ impl<H: Clone> Settlement<H> {
     /// inputs that have been in hand for long, so that it does not deliver them again, and removes
     /// from the outbox what streams have.
     pub fn upkeep(&mut self, now: Timestamp) {
+        debug_assert!(self.batch.is_empty(), "a batch is under way");
         let positions = &self.positions;
         let old = self
             .tickets
@@ -28,10 +29,9 @@ impl<H: Clone> Settlement<H> {
     fn settle_put_aside(&mut self) {
         let put_aside = std::mem::take(&mut self.put_aside);
         let mut changes = Changes::default();
-        self.positions.apply(
-            put_aside.iter().filter_map(|held| held.position),
-            &mut changes,
-        );
+        self.positions
+            .apply(put_aside.iter().filter_map(|held| held.position));
+        self.positions.write(&mut changes);
         if !changes.is_empty() {
             self.actions.push_back(Action::Commit(changes));
         }

@@ -29,6 +29,7 @@ impl<H: Clone> Settlement<H> {
             .filter_map(|(edge, settled)| Some((settled_count(edge)?, settled)));
         let mut counts = vec![
             ("loop_received_total", self.received),
+            ("loop_commits_total", self.commits),
             ("loop_published_total", self.published),
             ("loop_repeated_total", self.repeated),
             ("loop_dead_total", self.dead),

@@ -3,6 +3,7 @@
 
 use super::envelope::EdgeMessage;
 use crate::topology::Edge;
+use rhumb_usage::{Signals, Verdict};
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// `content.asks.<d>`: a parser asks whether bodies were met before. It asks the dedup instance
@@ -71,6 +72,19 @@ pub struct Document {
     pub links: u32,
     /// The limit beyond which links of it were left out; none when all were taken.
     pub cut: Option<Cut>,
+    /// What its owner says of its use, in robots.txt, headers and metas.
+    #[serde(skip_serializing_if = "Signals::are_silent")]
+    pub usage: Signals,
+    /// What becomes of it by that. Nothing of a text that is withheld is told here.
+    pub verdict: Verdict,
+    /// Its text is another one than at the visit before; none at a first visit, and where nobody can
+    /// tell, or no page is visited again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text_changed: Option<bool>,
+    /// About how much of the text is as in the version it was compared with, in percent; none
+    /// without texts to compare.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<u8>,
 }
 
 /// A limit that ended the reading of a document: what is beyond it was left out.

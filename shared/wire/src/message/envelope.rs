@@ -243,8 +243,7 @@ mod tests {
                 ..Origin::default()
             },
             urls: ["http://a.test/1", "http://b.test/é"].into_iter().collect(),
-            anchors: Vec::new(),
-            sketch: Some(5),
+            ..FoundUrls::default()
         }
     }
 

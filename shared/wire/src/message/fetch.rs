@@ -1,8 +1,10 @@
 //! The messages between scheduler and fetcher, and the pages that the fetcher passes on.
 
 use super::envelope::EdgeMessage;
+use super::known_text::KnownText;
 use super::urls::Origin;
 use crate::topology::Edge;
+use rhumb_usage::Signals;
 use rkyv::{Archive, Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +12,9 @@ use std::net::IpAddr;
 /// `fetch.asks.<s>`: a fetcher says how many more connections it could open. An ask replaces the
 /// asks that the same fetcher sent before and holds for `stages.fetcher.ask_lifetime`: a job is
 /// decided the moment a server may be contacted, never queued.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Ask {
     /// The instance: the last token of its `fetch.jobs` subject.
     pub fetcher: String,
@@ -28,7 +32,9 @@ pub struct Ask {
 }
 
 /// A scheduler's reply to an [`Ask`].
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct AskReply {
     /// Jobs granted at once; more may follow while the ask holds.
     pub granted: u32,
@@ -65,6 +71,7 @@ pub enum ToFetcher {
     Clone,
     Copy,
     Debug,
+    Default,
     PartialEq,
     Eq,
     Hash,
@@ -88,16 +95,21 @@ impl fmt::Display for JobId {
 }
 
 /// The kind of thing that a job fetches.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, Default, PartialEq, Eq,
+)]
 pub enum JobKind {
     /// Pages: responses go to `pages`.
+    #[default]
     Pages,
     /// The server's robots.txt: the response goes back in the report.
     Robots,
 }
 
 /// Permission to contact one server over one connection for a list of its URLs: a lease.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Job {
     /// Its name.
     pub id: JobId,
@@ -127,7 +139,9 @@ pub struct Job {
 }
 
 /// One request of a job.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Request {
     /// The URL's place in the frontier; comes back in the report.
     pub slot: u64,
@@ -139,6 +153,19 @@ pub struct Request {
     pub attempts: u8,
     /// Validators of an earlier response: the server sends the page again only if it has changed.
     pub validators: Validators,
+    /// What robots.txt says of the use of the page.
+    #[serde(skip_serializing_if = "Signals::are_silent")]
+    pub usage: Signals,
+    /// Which visit of its page it is: 1 is the first.
+    pub visit: u32,
+    /// [`ResponseSummary::body`] of the last visit that said something of the page; 0: not known.
+    pub body: u64,
+    /// What is known of the page's text; none where no page is visited again, and so nobody wants
+    /// to know. Boxed: a fetcher has 100,000 requests of 2000 connections in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<Box<KnownText>>,
+    /// When that visit was, in milliseconds since 1970; 0: there was none.
+    pub visited_ms: u64,
 }
 
 /// Values by which a server tells whether a response is still the same (RFC 9110, section 8.8);
@@ -155,7 +182,9 @@ pub struct Validators {
 
 /// `fetch.reports.<p>`: measurements of a job, and how its URLs ended since the report before. Sent
 /// with every renewal and at the end; the last one follows the close of the connection.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Report {
     /// The job.
     pub job: JobId,
@@ -198,31 +227,50 @@ pub struct RequestResult {
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub enum RequestEnd {
     /// A response, which is on `pages`.
-    Response {
-        /// HTTP status.
-        status: u16,
-        /// Bytes of the body, as sent, after truncation.
-        bytes: u64,
-        /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or
-        /// was not wanted (`limits.skip_types`).
-        truncated: bool,
-        /// From sending the request to the end of the body, in microseconds.
-        elapsed_us: u32,
-        /// Retry-After in seconds, when the server sent one.
-        retry_after_s: Option<u32>,
-        /// When the response came, in milliseconds since 1970.
-        fetched_at_ms: u64,
-        /// `type/subtype` of Content-Type in lower case, at most 64 bytes; empty without one.
-        media_type: String,
-        /// For the next time that the URL is fetched.
-        validators: Validators,
-        /// What is missing in it, so that its status alone does not say how the URL ended.
-        lacks: Option<Lack>,
-    },
+    Response(ResponseSummary),
     /// No response.
     Failure(FailureKind),
     /// The server was not contacted for it: it costs no attempt.
     Untried,
+}
+
+/// What a report says of a response.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
+pub struct ResponseSummary {
+    /// HTTP status.
+    pub status: u16,
+    /// Bytes of the body, as sent, after truncation.
+    pub bytes: u64,
+    /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or was
+    /// not wanted (`limits.skip_types`).
+    pub truncated: bool,
+    /// From sending the request to the end of the body, in microseconds.
+    pub elapsed_us: u32,
+    /// Retry-After in seconds, when the server sent one.
+    pub retry_after_s: Option<u32>,
+    /// When the response came, in milliseconds since 1970.
+    pub fetched_at_ms: u64,
+    /// `type/subtype` of Content-Type in lower case, at most 64 bytes; empty without one.
+    pub media_type: String,
+    /// For the next time that the URL is fetched.
+    pub validators: Validators,
+    /// What is missing in it, so that its status alone does not say how the URL ended.
+    pub lacks: Option<Lack>,
+    /// Whose challenge it is, when it is a wall and not the page; else empty.
+    pub wall: String,
+    /// What the page would cost, of a 402 whose server says so, at most 64 bytes; else empty.
+    pub price: String,
+    /// Its robots.txt or its headers say something of its use: a [`Document`](super::Document) of it
+    /// follows.
+    pub says_usage: bool,
+    /// Fingerprint of the body as sent, with its content coding, or of the target of a redirect; 0
+    /// when there is none, or not all of it.
+    pub body: u64,
+    /// For how many seconds it says that it is fresh, from when it came (RFC 9111, section 4.2); 0
+    /// when it does not say so, or no page is visited again.
+    pub fresh_s: u32,
 }
 
 /// What a response lacks.
@@ -291,7 +339,9 @@ impl FailureKind {
 }
 
 /// The answer to a request for robots.txt.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct RobotsResponse {
     /// HTTP status.
     pub status: u16,
@@ -304,7 +354,9 @@ pub struct RobotsResponse {
 
 /// `pages`: a response as the server sent it; content encoding kept. While there is an archiver,
 /// also responses to requests for robots.txt.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct Page {
     /// The URL requested.
     pub url: String,
@@ -335,6 +387,35 @@ pub struct Page {
     pub body: Vec<u8>,
     /// It was fetched for its rules: it belongs into an archive, and is no page of the crawl.
     pub is_robots: bool,
+    /// Whose challenge it is, when it is a wall and not the page: it belongs into an archive, and
+    /// nothing is read in it. Else empty.
+    pub wall: String,
+    /// What robots.txt says of its use. What headers and page say is read from them.
+    #[serde(skip_serializing_if = "Signals::are_silent")]
+    pub usage: Signals,
+    /// Which visit it is: 1 is the first.
+    pub visit: u32,
+    /// Its body is, byte for byte, what the page was before: it belongs into an archive, and nothing
+    /// new is read in it.
+    pub is_unchanged: bool,
+    /// [`Request::text`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<KnownText>,
+    /// [`Request::visited_ms`]: dates in it that are later are news.
+    pub visited_ms: u64,
+}
+
+impl ArchivedPage {
+    /// What is known of its text, copied out of its archive.
+    pub fn known_text(&self) -> Option<KnownText> {
+        rkyv::deserialize::<Option<KnownText>, rkyv::rancor::Error>(&self.text).unwrap_or_default()
+    }
+
+    /// What robots.txt says of its use, copied out of its archive.
+    pub fn usage(&self) -> Signals {
+        // An archive that was checked can be read.
+        rkyv::deserialize::<Signals, rkyv::rancor::Error>(&self.usage).unwrap_or_default()
+    }
 }
 
 /// Why a body is not whole (WARC 1.1, section 5.15).
@@ -420,8 +501,4 @@ impl EdgeMessage for AskReply {
     /// Far from the versions of [`Ask`], so that the number tells the two apart.
     const VERSION: u8 = 102;
     const IS_REPLY: bool = true;
-}
-impl EdgeMessage for ToFetcher {
-    const EDGE: Edge = Edge::FetchJobs;
-    const VERSION: u8 = 5;
 }

@@ -115,8 +115,7 @@ mod tests {
         encode(&FoundUrls {
             origin,
             urls: [page].into_iter().collect(),
-            anchors: Vec::new(),
-            sketch: None,
+            ..FoundUrls::default()
         })
     }
 

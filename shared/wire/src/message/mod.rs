@@ -3,7 +3,7 @@
 //!
 //! [`MESSAGES`] lists them with edge and version; [`crate::topology::EDGES`] says who sends each to
 //! whom. Each type stands with the others of its part of the way: discovery to frontier (`urls`),
-//! scheduler and fetcher (`fetch`), what came of it (`outcomes`), parser (`content`).
+//! scheduler and fetcher (`fetch`), what came of it (`outcomes`), parser (`content`, `signals`, `known_text`).
 //!
 //! Invariant: nothing is read from a payload before its magic, edge, schema version, checksum and
 //! archive have been checked ([`envelope`]).
@@ -30,6 +30,12 @@ mod frame;
     missing_docs,
     reason = "rkyv's derive makes archived twins without docs"
 )]
+mod known_text;
+mod last_visit;
+#[allow(
+    missing_docs,
+    reason = "rkyv's derive makes archived twins without docs"
+)]
 mod outcomes;
 #[allow(
     missing_docs,
@@ -37,6 +43,11 @@ mod outcomes;
 )]
 mod quality;
 mod reference;
+#[allow(
+    missing_docs,
+    reason = "rkyv's derive makes archived twins without docs"
+)]
+mod signals;
 mod sitemap;
 mod table;
 pub mod tap;
@@ -53,9 +64,12 @@ pub use content::*;
 pub use envelope::{Before, EdgeMessage, InPlace, Undecodable, decode, encode};
 pub use fetch::*;
 pub use frame::{FRAME_PAYLOADS_MAX, FRAME_VERSION, frame, payloads};
+pub use known_text::{KnownText, SeenText};
+pub use last_visit::LastVisit;
 pub use outcomes::*;
 pub use quality::Quality;
 pub use reference::{REFERENCE_VERSION, Reference};
+pub use signals::*;
 pub use table::{MESSAGES, MessageRow};
 pub use text::UrlList;
 pub use trace::Trace;

@@ -1,8 +1,7 @@
 //! The outcomes of URLs.
 
-use super::envelope::EdgeMessage;
 use super::urls::Origin;
-use crate::topology::Edge;
+use rhumb_usage::Signals;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// How a new URL ended, exactly one of these.
@@ -14,6 +13,7 @@ use rkyv::{Archive, Deserialize, Serialize};
     Clone,
     Copy,
     Debug,
+    Default,
     PartialEq,
     Eq,
     Hash,
@@ -25,6 +25,7 @@ use rkyv::{Archive, Deserialize, Serialize};
 #[repr(u8)]
 pub enum Outcome {
     /// 2xx.
+    #[default]
     Fetched,
     /// 304.
     NotModified,
@@ -80,6 +81,22 @@ impl Outcome {
             Outcome::Dropped => "dropped",
         }
     }
+
+    /// Returns whether a page is known whose first visit ended so.
+    pub const fn makes_known(self) -> bool {
+        match self {
+            Outcome::Fetched
+            | Outcome::NotModified
+            | Outcome::Redirected
+            | Outcome::Gone
+            | Outcome::Refused
+            | Outcome::Failed
+            | Outcome::Unresolvable => true,
+            Outcome::Disallowed | Outcome::OverBudget | Outcome::Trapped | Outcome::Dropped => {
+                false
+            }
+        }
+    }
 }
 
 /// `outcomes.<p>`: how URLs ended.
@@ -92,7 +109,9 @@ pub struct Outcomes {
 }
 
 /// How one URL ended.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct OutcomeEntry {
     /// The URL.
     pub url: String,
@@ -118,9 +137,98 @@ pub struct OutcomeEntry {
     pub attempts: u8,
     /// A reason for a person to read: `timeout`, `robots.txt`, `no such name`; may be empty.
     pub reason: String,
+    /// Whose challenge stood in the place of the page; empty when none did.
+    pub wall: String,
+    /// What the page would cost, of a 402 whose server says so; else empty.
+    pub price: String,
+    /// What robots.txt says of its use, of a URL that was not fetched for it, or that had a wall in
+    /// the place of its page.
+    #[serde(skip_serializing_if = "Signals::are_silent")]
+    pub usage: Signals,
+    /// [`ResponseSummary::says_usage`](super::ResponseSummary::says_usage).
+    pub says_usage: bool,
+    /// Which visit of its page it is: 1 is the first. Those of a page have no gap.
+    pub visit: u32,
+    /// What the visit found.
+    pub change: Change,
+    /// What was last told of the page before it.
+    pub before: PageState,
+    /// The page has no visit to come: it is not known, none is visited again, or it has had all its
+    /// visits, or is forgotten.
+    #[serde(rename = "final")]
+    pub is_final: bool,
 }
 
-impl EdgeMessage for Outcomes {
-    const EDGE: Edge = Edge::Outcomes;
-    const VERSION: u8 = 4;
+/// What a visit found of a page.
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, Default, PartialEq, Eq,
+)]
+#[rkyv(derive(Debug, PartialEq))]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Nothing: there was no answer about the page, or one 404 of a page that was there.
+    #[default]
+    None,
+    /// The page, for the first time.
+    New,
+    /// Another page than before, or a redirect in its place.
+    Changed,
+    /// The same as before.
+    Unchanged,
+    /// It is gone.
+    Gone,
+    /// The page, which was gone.
+    Back,
+}
+
+impl Change {
+    /// All of them.
+    pub const ALL: [Change; 6] = [
+        Change::None,
+        Change::New,
+        Change::Changed,
+        Change::Unchanged,
+        Change::Gone,
+        Change::Back,
+    ];
+
+    /// Its name in lines, metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Change::None => "none",
+            Change::New => "new",
+            Change::Changed => "changed",
+            Change::Unchanged => "unchanged",
+            Change::Gone => "gone",
+            Change::Back => "back",
+        }
+    }
+}
+
+/// What was last told of a page.
+#[derive(
+    Archive,
+    Serialize,
+    Deserialize,
+    serde::Serialize,
+    serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+)]
+#[rkyv(derive(Debug, PartialEq))]
+#[serde(rename_all = "kebab-case")]
+pub enum PageState {
+    /// Nothing.
+    #[default]
+    None,
+    /// The page.
+    Page,
+    /// A redirect in its place.
+    Moved,
+    /// It is gone.
+    Gone,
 }

@@ -1,22 +1,26 @@
 //! The table of messages: every type that travels between processes, replies included.
 //!
-//! In: the types of this module. Out: [`MESSAGES`], by which a payload of any edge is read without
-//! knowing its type.
+//! In: the types of this module. Out: [`MESSAGES`], by which a payload of any edge is read, and
+//! written again, without knowing its type.
 //!
 //! Invariant: each edge has one type of message, and at most one that answers it; the table of
 //! edges ([`crate::topology::EDGES`]) names the same ones. The tests at the end of this file hold
 //! it.
 
 use super::content::{ContentAsk, ContentReply, Documents};
-use super::envelope::{EdgeMessage, Undecodable, decode};
+use super::envelope::{EdgeMessage, Undecodable, decode, encode};
 use super::fetch::{Ask, AskReply, Errand, Page, Report, ToFetcher};
 use super::outcomes::Outcomes;
+use super::signals::PageSignals;
 use super::urls::{Boosts, DnsRefresh, FilteredUrls, FoundUrls, NewUrls, ReadyUrls, SplitUrls};
 use crate::topology::Edge;
-use rkyv::Deserialize;
-use rkyv::api::high::{HighDeserializer, HighValidator};
+use bytes::Bytes;
+use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
 use rkyv::bytecheck::CheckBytes;
 use rkyv::rancor::Error as Rancor;
+use rkyv::ser::allocator::ArenaHandle;
+use rkyv::util::AlignedVec;
+use rkyv::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A row of the table of messages.
@@ -34,13 +38,17 @@ pub struct MessageRow {
     pub is_reply: bool,
     /// Checks a payload, envelope and archive, and reads it as JSON.
     pub json: fn(&[u8]) -> Result<Value, Undecodable>,
+    /// Checks a payload as that does, and writes the message in it again, in its present version.
+    pub again: fn(&[u8]) -> Result<Bytes, Undecodable>,
 }
 
 impl MessageRow {
     /// The row of a type. An edge without a row of its own does not compile here.
     const fn of<M>(name: &'static str) -> MessageRow
     where
-        M: EdgeMessage + serde::Serialize,
+        M: EdgeMessage
+            + serde::Serialize
+            + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
         M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>
             + Deserialize<M, HighDeserializer<Rancor>>,
     {
@@ -56,12 +64,13 @@ impl MessageRow {
             before,
             is_reply: M::IS_REPLY,
             json: json::<M>,
+            again: again::<M>,
         }
     }
 }
 
 /// All messages, one row each, in the order of the edges.
-pub const MESSAGES: [MessageRow; 17] = [
+pub const MESSAGES: [MessageRow; 18] = [
     MessageRow::of::<FoundUrls>("FoundUrls"),
     MessageRow::of::<SplitUrls>("SplitUrls"),
     MessageRow::of::<NewUrls>("NewUrls"),
@@ -79,6 +88,7 @@ pub const MESSAGES: [MessageRow; 17] = [
     MessageRow::of::<ContentReply>("ContentReply"),
     MessageRow::of::<Documents>("Documents"),
     MessageRow::of::<Boosts>("Boosts"),
+    MessageRow::of::<PageSignals>("PageSignals"),
 ];
 
 fn json<M>(payload: &[u8]) -> Result<Value, Undecodable>
@@ -91,10 +101,18 @@ where
         .map_err(|error| Undecodable::Corrupt(error.to_string()))
 }
 
+fn again<M>(payload: &[u8]) -> Result<Bytes, Undecodable>
+where
+    M: EdgeMessage + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+    M::Archived:
+        for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+{
+    Ok(encode(&decode::<M>(payload)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::encode;
     use std::collections::BTreeSet;
 
     #[test]

@@ -138,8 +138,7 @@ mod tests {
                 ..Origin::default()
             },
             urls: ["http://b.test/x", "http://c.test/"].into_iter().collect(),
-            anchors: Vec::new(),
-            sketch: None,
+            ..FoundUrls::default()
         };
         let json = json(Edge::UrlsFound, &encode(&message)).unwrap();
         assert_eq!(json["origin"]["page"], "http://a.test/");
@@ -174,8 +173,7 @@ mod tests {
             &encode(&FoundUrls {
                 origin: origin.clone(),
                 urls,
-                anchors: Vec::new(),
-                sketch: None,
+                ..FoundUrls::default()
             }),
         )
         .unwrap();
@@ -197,13 +195,8 @@ mod tests {
             origin,
             outcome: Outcome::Fetched,
             status: 200,
-            fetched_at_ms: 0,
-            media_type: String::new(),
-            bytes: 0,
-            truncated: false,
-            elapsed_us: 0,
             attempts: 1,
-            reason: String::new(),
+            ..OutcomeEntry::default()
         };
         let outcomes = json(
             Edge::Outcomes,
@@ -216,9 +209,7 @@ mod tests {
         assert_eq!(outcomes["entries"][0]["origin"]["trace"], page.to_string());
         let seeds = FoundUrls {
             origin: Origin::seed("t"),
-            urls: UrlList::new(),
-            anchors: Vec::new(),
-            sketch: None,
+            ..FoundUrls::default()
         };
         assert_eq!(
             json(Edge::UrlsFound, &encode(&seeds)).unwrap()["origin"].get("trace"),

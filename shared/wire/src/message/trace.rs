@@ -56,7 +56,8 @@ impl Serialize for Trace {
 impl Origin {
     /// The trace of the page on which the URLs stood; none of seeds.
     pub fn trace(&self) -> Option<Trace> {
-        (!self.page.is_empty()).then(|| Trace::of(self.found_on()))
+        let page = self.found_on();
+        (!page.is_empty()).then(|| Trace::of(page))
     }
 }
 

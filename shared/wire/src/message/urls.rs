@@ -14,7 +14,8 @@ use rkyv::{Archive, Deserialize, Serialize};
 )]
 pub struct Origin {
     /// The page on which the URLs stood; empty for a seed. Of sitemaps that are named as such it
-    /// has a mark: see [`Origin::found_on`], [`Origin::sitemap_of`].
+    /// has a mark, and of pages that are given as known: see [`Origin::found_on`],
+    /// [`Origin::sitemap_of`], [`Origin::last_visit`].
     pub page: String,
     /// The crawl goal they belong to.
     pub topic: String,
@@ -26,7 +27,8 @@ pub struct Origin {
     pub seed: bool,
     /// Number of the injection that wants them fetched although they were met before (`rhumb inject
     /// --again`); 0: none. The URL-seen test lets each URL pass once for each injection, however
-    /// often its messages come. Redirect targets inherit it, links do not.
+    /// often its messages come. Redirect targets inherit it, links do not. Of pages that are given
+    /// as known it is the time of their last visit.
     pub again: u64,
     /// Quality that flowed to each of these URLs: a seed has 1, and a page shares its own equally
     /// among its links (a form of OPIC that looks at each page once: Abiteboul, Preda and Cobena
@@ -73,7 +75,9 @@ impl Origin {
 /// `urls.found`: the links of one page, the target of a redirect, the sitemaps that a robots.txt
 /// names, or seeds. All URLs are canonical, apart from the literal target of a redirect whose
 /// canonical form is its source's.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct FoundUrls {
     /// How they were found.
     pub origin: Origin,
@@ -82,9 +86,16 @@ pub struct FoundUrls {
     /// For each URL the text that its page has about it, when `stages.parser.anchors` is on; else
     /// empty.
     pub anchors: Vec<Anchor>,
-    /// Sketch of the page's text ([`rhumb_url::sketch`]), of one page of 32; none in a further
-    /// message of the page, and when there is no page or little text.
-    pub sketch: Option<u64>,
+    /// Which visit of their page found them: 1 is the first; 0 where no page did.
+    pub visit: u32,
+}
+
+impl FoundUrls {
+    /// Returns whether a later visit of their page found them. What its links are worth was counted
+    /// at the first one.
+    pub fn are_of_later_visit(&self) -> bool {
+        self.visit > 1
+    }
 }
 
 /// The text of a link and around it, for consumers that score URLs.
@@ -160,7 +171,9 @@ impl FilterReason {
 
 /// `urls.filtered`: URLs of one page that the filters rejected. For taps: counted in
 /// [`SplitUrls::filtered`].
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct FilteredUrls {
     /// How they were found.
     pub origin: Origin,
@@ -170,9 +183,8 @@ pub struct FilteredUrls {
     pub reasons: Vec<FilterReason>,
 }
 
-/// `urls.boosts.<p>`: what found URLs say of others of one partition: what later links add to those
-/// that were found before, and what pages look like that bring more of their kind. One that is lost
-/// only leaves a URL in its place.
+/// `urls.boosts.<p>`: what later links add to URLs of one partition that were found before. One that
+/// is lost only leaves a URL in its place.
 #[derive(
     Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
 )]
@@ -181,17 +193,6 @@ pub struct Boosts {
     pub partition: u16,
     /// At most 100.
     pub boosts: Vec<Boost>,
-    /// At most 200.
-    pub sketches: Vec<Sketched>,
-}
-
-/// A page with links, as far as shapes are concerned.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sketched {
-    /// The hash of its server and shape ([`rhumb_url::shape_hash`]).
-    pub shape: u64,
-    /// Sketch of its text.
-    pub sketch: u64,
 }
 
 /// What later links add to a URL.
@@ -301,7 +302,9 @@ pub struct ReadyUrls {
 }
 
 /// `dns.refresh.<p>`: servers whose addresses are wanted anew.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq,
+)]
 pub struct DnsRefresh {
     /// Partition of all of them.
     pub partition: u16,
@@ -311,18 +314,6 @@ pub struct DnsRefresh {
     pub number: u64,
 }
 
-impl EdgeMessage for FoundUrls {
-    const EDGE: Edge = Edge::UrlsFound;
-    const VERSION: u8 = 5;
-
-    fn bytes_about(&self) -> usize {
-        256 + self.origin.page.len() + self.urls.bytes() + 4 * self.urls.len()
-    }
-}
-impl EdgeMessage for Boosts {
-    const EDGE: Edge = Edge::UrlsBoosts;
-    const VERSION: u8 = 2;
-}
 impl EdgeMessage for FilteredUrls {
     const EDGE: Edge = Edge::UrlsFiltered;
     const VERSION: u8 = 4;

@@ -1,6 +1,94 @@
-//! The table of edges.
+//! The table of edges: a new edge is a word of [`Edge`], its number, and a row.
 
-use super::words::{Division, Edge, Kind, Party, Retention, StageName};
+use super::words::{Division, Kind, Party, Retention, StageName};
+
+/// An edge of the pipeline: what carries one type of message from its producers to its consumers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Edge {
+    /// Links, redirect targets and seeds.
+    UrlsFound,
+    /// Found URLs that passed the filters, by partition.
+    UrlsSplit,
+    /// URLs that passed the URL-seen test.
+    UrlsNew,
+    /// New URLs with the addresses of their servers.
+    UrlsReady,
+    /// A fetcher asks a scheduler instance for connection jobs.
+    FetchAsks,
+    /// Connection jobs and confirmed renewals, to one fetcher instance.
+    FetchJobs,
+    /// Measurements of a job and how its URLs ended so far.
+    FetchReports,
+    /// Responses as the server sent them.
+    Pages,
+    /// How new URLs ended.
+    Outcomes,
+    /// Servers whose addresses have gone stale.
+    DnsRefresh,
+    /// Requests of one partition's scheduler to that of another: a robots.txt, or tokens of a
+    /// shared budget.
+    Errands,
+    /// Found URLs that the filters rejected: for taps alone.
+    UrlsFiltered,
+    /// A parser asks a dedup instance whether bodies were met before.
+    ContentAsks,
+    /// Titles, languages and the like of parsed documents.
+    Documents,
+    /// What later links add to URLs that were found before.
+    UrlsBoosts,
+    /// What parsers learn of pages that the scheduler should know.
+    PagesSignals,
+    /// An edge that a stage beside the pipeline brings itself; [`Edge::further`] makes one.
+    #[non_exhaustive]
+    Further {
+        /// The number in the envelope.
+        number: u8,
+        /// Its name and its subject.
+        name: &'static str,
+    },
+}
+
+/// The first number of a further edge; those below are kept for the table.
+const FURTHER_FROM: u8 = 128;
+
+impl Edge {
+    /// An edge that a stage beside the pipeline brings itself: a stream without division, kept by
+    /// interest with the settings of `edges.documents`. No row of a table names it; `Stage::edges`
+    /// of the stages at its ends do.
+    ///
+    /// # Panics
+    /// The number is below 128. In a constant this is an error of the compiler.
+    pub const fn further(number: u8, name: &'static str) -> Edge {
+        assert!(
+            number >= FURTHER_FROM,
+            "the numbers below 128 are kept for the edges of the table"
+        );
+        Edge::Further { number, name }
+    }
+
+    /// The number in the envelope of each message: an edge keeps it for ever.
+    pub const fn number(self) -> u8 {
+        match self {
+            Edge::UrlsFound => 1,
+            Edge::UrlsSplit => 2,
+            Edge::UrlsNew => 3,
+            Edge::UrlsReady => 4,
+            Edge::FetchAsks => 5,
+            Edge::FetchJobs => 6,
+            Edge::FetchReports => 7,
+            Edge::Pages => 8,
+            Edge::Outcomes => 9,
+            Edge::DnsRefresh => 10,
+            Edge::Errands => 11,
+            Edge::UrlsFiltered => 12,
+            Edge::ContentAsks => 13,
+            Edge::Documents => 14,
+            Edge::UrlsBoosts => 15,
+            Edge::PagesSignals => 16,
+            Edge::Further { number, .. } => number,
+        }
+    }
+}
 
 impl Edge {
     /// All edges of the table, in its order.
@@ -109,9 +197,10 @@ pub struct EdgeRow {
     pub message: &'static str,
     /// The type of the message that answers a request on it; none where nothing is answered.
     pub reply: Option<&'static str>,
-    /// Who puts messages on it.
+    /// Who puts messages on it: a stage's outputs follow from it.
     pub producers: &'static [Party],
-    /// Who takes messages off it. Further consumers may join a stream that is kept by interest.
+    /// Who takes messages off it: a stage's inputs follow from it. Further consumers may join a
+    /// stream that is kept by interest.
     pub consumers: &'static [Party],
 }
 
@@ -137,7 +226,7 @@ pub const PARKED: &str = "parked";
 pub const MOVES: &str = "moves";
 
 /// All edges, one row each, in the order of their numbers.
-pub const EDGES: [EdgeRow; 15] = [
+pub const EDGES: [EdgeRow; 16] = [
     EdgeRow {
         edge: Edge::UrlsFound,
         name: "urls.found",
@@ -316,6 +405,18 @@ pub const EDGES: [EdgeRow; 15] = [
         message: "Boosts",
         reply: None,
         producers: &[HOST_SPLITTER],
+        consumers: &[SCHEDULER],
+    },
+    EdgeRow {
+        edge: Edge::PagesSignals,
+        name: "pages.signals",
+        kind: Kind::Stream(Retention::WorkQueue),
+        division: Division::Partition,
+        is_framed: false,
+        is_spooled: false,
+        message: "PageSignals",
+        reply: None,
+        producers: &[PARSER],
         consumers: &[SCHEDULER],
     },
 ];

@@ -6,8 +6,8 @@
 //! with the same drawing.
 
 use super::edges::{DEAD, EDGES, EdgeRow, MOVES, PARKED};
-use super::stages::{STAGES, StageRow};
-use super::words::{Kind, Party, Retention, Source};
+use super::stages::{STAGES, Source, StageRow};
+use super::words::{Kind, Party, Retention};
 use std::fmt::Write as _;
 
 /// The drawing: stages in capitals, edges by their names. `<l>` is a lane, `<p>` a partition;
@@ -267,7 +267,11 @@ mod tests {
             );
             let arrows = graph
                 .lines()
-                .filter(|line| line.contains(&format!("label=\"{}", subject(row))))
+                .filter(|line| {
+                    let label = format!("label=\"{}", subject(row));
+                    let rest = line.split_once(&label).map(|(_, rest)| rest);
+                    rest.is_some_and(|rest| rest.starts_with(['"', '\\']))
+                })
                 .count();
             assert_eq!(
                 arrows,

@@ -1,90 +1,5 @@
-//! The words of the topology: names of edges and stages, and how the one takes part in the other.
-//! They stand apart from the tables, because each table needs the names of the other's rows.
-
-/// An edge of the pipeline: what carries one type of message from its producers to its consumers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Edge {
-    /// Links, redirect targets and seeds.
-    UrlsFound,
-    /// Found URLs that passed the filters, by partition.
-    UrlsSplit,
-    /// URLs that passed the URL-seen test.
-    UrlsNew,
-    /// New URLs with the addresses of their servers.
-    UrlsReady,
-    /// A fetcher asks a scheduler instance for connection jobs.
-    FetchAsks,
-    /// Connection jobs and confirmed renewals, to one fetcher instance.
-    FetchJobs,
-    /// Measurements of a job and how its URLs ended so far.
-    FetchReports,
-    /// Responses as the server sent them.
-    Pages,
-    /// How new URLs ended.
-    Outcomes,
-    /// Servers whose addresses have gone stale.
-    DnsRefresh,
-    /// Requests of one partition's scheduler to that of another: a robots.txt, or tokens of a
-    /// shared budget.
-    Errands,
-    /// Found URLs that the filters rejected: for taps alone.
-    UrlsFiltered,
-    /// A parser asks a dedup instance whether bodies were met before.
-    ContentAsks,
-    /// Titles, languages and the like of parsed documents.
-    Documents,
-    /// What later links add to URLs that were found before.
-    UrlsBoosts,
-    /// An edge that a stage beside the pipeline brings itself; [`Edge::further`] makes one.
-    #[non_exhaustive]
-    Further {
-        /// The number in the envelope.
-        number: u8,
-        /// Its name and its subject.
-        name: &'static str,
-    },
-}
-
-/// The first number of a further edge; those below are kept for the table.
-const FURTHER_FROM: u8 = 128;
-
-impl Edge {
-    /// An edge that a stage beside the pipeline brings itself: a stream without division, kept by
-    /// interest with the settings of `edges.documents`. No row of a table names it; `Stage::edges`
-    /// of the stages at its ends do.
-    ///
-    /// # Panics
-    /// The number is below 128. In a constant this is an error of the compiler.
-    pub const fn further(number: u8, name: &'static str) -> Edge {
-        assert!(
-            number >= FURTHER_FROM,
-            "the numbers below 128 are kept for the edges of the table"
-        );
-        Edge::Further { number, name }
-    }
-
-    /// The number in the envelope of each message: an edge keeps it for ever.
-    pub const fn number(self) -> u8 {
-        match self {
-            Edge::UrlsFound => 1,
-            Edge::UrlsSplit => 2,
-            Edge::UrlsNew => 3,
-            Edge::UrlsReady => 4,
-            Edge::FetchAsks => 5,
-            Edge::FetchJobs => 6,
-            Edge::FetchReports => 7,
-            Edge::Pages => 8,
-            Edge::Outcomes => 9,
-            Edge::DnsRefresh => 10,
-            Edge::Errands => 11,
-            Edge::UrlsFiltered => 12,
-            Edge::ContentAsks => 13,
-            Edge::Documents => 14,
-            Edge::UrlsBoosts => 15,
-            Edge::Further { number, .. } => number,
-        }
-    }
-}
+//! The words of the topology that both tables need: names of stages, and how an edge carries and
+//! divides its messages.
 
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -184,35 +99,6 @@ impl Division {
             Division::Partition | Division::PartitionInLane => "partition",
             Division::Lane => "lane",
             Division::Instance => "instance",
-        }
-    }
-}
-
-/// How a stage takes part in an edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A stream whose messages all instances share; of an edge with lanes, an instance preferably
-    /// takes those of some.
-    Shared(Edge),
-    /// A stream of which an instance takes the partitions that it owns.
-    Owned(Edge),
-    /// Core messages to the instance's own subject.
-    Addressed(Edge),
-    /// Core messages, each to one of the instances.
-    Any(Edge),
-    /// Core messages of the partitions that the instance owns.
-    OwnedSoft(Edge),
-}
-
-impl Source {
-    /// The edge.
-    pub const fn edge(self) -> Edge {
-        match self {
-            Source::Shared(edge)
-            | Source::Owned(edge)
-            | Source::Addressed(edge)
-            | Source::Any(edge)
-            | Source::OwnedSoft(edge) => edge,
         }
     }
 }

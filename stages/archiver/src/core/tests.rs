@@ -3,7 +3,9 @@
 use super::*;
 use crate::page::tests::page;
 use crate::settings::{DOCUMENT_WAIT_MAX, OUTCOME_WAIT};
-use rhumb_config::WarcFormat;
+use crate::usage::tests::{reader, with_header};
+use rhumb_config::{Unwanted, WarcFormat};
+use rhumb_usage::Signals;
 use rhumb_wire::message::Origin;
 use std::path::PathBuf;
 
@@ -27,7 +29,9 @@ impl Bench {
             by_topic: false,
             outcome_wait: OUTCOME_WAIT,
             document_wait_max: DOCUMENT_WAIT_MAX,
+            usage: reader(Unwanted::Withhold),
             digests: 10,
+            pages: 10,
             log: (PathBuf::new(), 0),
             origin_ms: 0,
         };
@@ -110,10 +114,9 @@ fn entry(url: &str, fetched_at_ms: u64, outcome: Outcome) -> OutcomeEntry {
         fetched_at_ms,
         media_type: "text/html".into(),
         bytes: 1,
-        truncated: false,
         elapsed_us: 1,
         attempts: 1,
-        reason: String::new(),
+        ..OutcomeEntry::default()
     }
 }
 
@@ -279,6 +282,55 @@ fn outcomes_wait_whose_bodies_are_read_for_links() {
     };
     sitemap.origin.page = Origin::page_of_sitemaps("http://a.test/robots.txt", "http://a.test");
     assert!(may_be_document(&sitemap), "named, whatever its type");
+}
+
+#[test]
+fn an_outcome_waits_for_what_is_said_of_the_use_of_its_page_whatever_it_is() {
+    let image = OutcomeEntry {
+        media_type: "image/png".into(),
+        ..entry("http://a.test/", 1, Outcome::Fetched)
+    };
+    assert!(!may_be_document(&image));
+    assert!(may_be_document(&OutcomeEntry {
+        says_usage: true,
+        ..image
+    }));
+}
+
+/// Goal: what becomes of a page is what is configured at the moment, for the page and for its line.
+#[test]
+fn the_body_and_the_title_of_an_unwilling_owner_are_not_written() {
+    let mut bench = Bench::new();
+    let url = "http://a.test/";
+    let refusing = with_header(page(url, 1, b"their text"), "content-signal", "ai-train=no");
+    bench.input(Input::Page(Box::new(refusing)));
+    let usage = Signals::of_robots_txt("content-signal: ai-train=no\n");
+    let document = Document {
+        url: url.into(),
+        fetched_at_ms: 1,
+        title: "their title".into(),
+        usage,
+        ..Document::default()
+    };
+    bench.input(Input::Documents(Documents {
+        entries: vec![document],
+    }));
+    bench.outcome(&[(url, 1, Outcome::Fetched)]);
+    bench.wait(LINGER);
+    let Some(Effect::Write(batch)) = bench.out.effects.pop() else {
+        panic!("a batch is written")
+    };
+    assert!(
+        batch
+            .lines
+            .contains(r#""verdict":"withheld","refused":["ai-train"]"#)
+    );
+    assert!(batch.lines.contains("\"title\":\"\","), "{}", batch.lines);
+    let members = &batch.records[""].members;
+    let plain = crate::page::tests::members(members).concat();
+    assert!(plain.contains("usage-verdict: withheld") && !plain.contains("their text"));
+    let withheld = bench.core.counts();
+    assert!(withheld.contains(&("withheld_total", 1)), "{withheld:?}");
 }
 
 /// Goal: a parser that is behind costs no title, and an outcome without a document does not wait

@@ -1,19 +1,20 @@
 //! What is in the archive already when a process starts.
 //!
 //! In: the indexes of finished files, and the end of the log. Out: the pages, outcomes and bodies
-//! that the core starts with, so that it writes nothing twice and refers to bodies that are there.
-//! Limits: the latest pages and outcomes ([`KEPT`] each), and as many bodies as
-//! `stages.archiver.digests` says.
+//! that the core starts with, so that it writes nothing twice and refers to records that are there.
+//! Limits: the latest pages and outcomes ([`KEPT`] each), as many bodies as
+//! `stages.archiver.digests` says, and the records of pages among the lines read for these.
 
+use super::FolderSettings;
 use super::directory::names;
-use crate::digests::Original;
 use crate::index::{Line, REVISIT};
+use crate::originals::{Original, PageRecord};
 use crate::recent::KEPT;
 use crate::record::Digest;
+use crate::time::millis;
 use anyhow::Context as _;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 
 /// Lines of indexes that are read at a start, for each body to be remembered.
 const LINES_PER_BODY: usize = 4;
@@ -28,6 +29,8 @@ pub struct Found {
     pub(crate) outcomes: Vec<u64>,
     /// Bodies, the oldest first.
     pub(crate) bodies: Vec<(Digest, Original)>,
+    /// How pages were written, the oldest first.
+    pub(crate) page_records: Vec<PageRecord>,
 }
 
 /// Identity of a page: its URL and when it came.
@@ -41,11 +44,17 @@ impl Found {
     /// the newest.
     pub(super) fn read_indexes(
         &mut self,
-        dir: &Path,
-        crawl: &str,
+        settings: &FolderSettings,
         left: &[String],
-        digests: usize,
     ) -> anyhow::Result<()> {
+        let FolderSettings {
+            dir,
+            crawl,
+            digests,
+            pages: pages_max,
+            ..
+        } = settings;
+        let digests = *digests;
         let lines_max = digests.saturating_mul(LINES_PER_BODY);
         let mut pages: Vec<(String, u64)> = Vec::new();
         let mut lines = 0;
@@ -69,6 +78,9 @@ impl Found {
                 };
                 lines += 1;
                 pages.push((line.date.clone(), page_key(&line.url, &line.date)));
+                if *pages_max > 0 {
+                    self.page_records.extend(page_record(&line));
+                }
                 let is_original = line.mime != REVISIT && self.bodies.len() < digests;
                 if let Some(digest) = Digest::parse(&line.digest).filter(|_| is_original) {
                     self.bodies.push((
@@ -86,6 +98,20 @@ impl Found {
         self.pages = pages.into_iter().map(|(_, key)| key).collect();
         self.bodies
             .sort_unstable_by(|(_, a), (_, b)| a.date.cmp(&b.date));
+        self.page_records
+            .sort_unstable_by_key(|record| record.fetched_at_ms);
         Ok(())
     }
+}
+
+/// How a page was written; none of what may be a challenge in its place: those that are no errors
+/// have other statuses.
+fn page_record(line: &Line) -> Option<PageRecord> {
+    matches!(line.status.as_str(), "200" | "203").then(|| PageRecord {
+        page: rhumb_url::fingerprint(&line.url),
+        fetched_at_ms: millis(&line.date),
+        body: Digest::parse(&line.digest),
+        is_revisit: line.mime == REVISIT,
+        version: None,
+    })
 }

@@ -1,10 +1,12 @@
 use super::*;
 use crate::compressor::tests::plain;
 use crate::crawl_log;
-use crate::digests::Digests;
 use crate::index::Line;
+use crate::originals::Originals;
 use crate::page;
 use crate::page::tests::page;
+use crate::record::Digest;
+use crate::usage::Usage;
 use rhumb_wire::message::Page;
 use std::path::Path;
 
@@ -15,6 +17,7 @@ fn settings(dir: &Path, instance: u16) -> FolderSettings {
         instance,
         format: WarcFormat::Gzip,
         digests: 100,
+        pages: 100,
         log_begun: Some(0),
         about: vec![("software".to_owned(), "rhumb".to_owned())],
     }
@@ -29,11 +32,17 @@ fn batch_of(format: WarcFormat, pages: &[Page], lines: &str) -> Batch {
         lines: lines.to_owned(),
         ..Batch::default()
     };
-    let mut digests = Digests::new(100);
+    let mut originals = Originals::new(100, 100);
     let mut writer = Writer::new(format, 1);
     for page in pages {
         let records = batch.records.entry(String::new()).or_default();
-        let written = page::write(page, &mut digests, &mut writer, &mut records.members);
+        let written = page::write(
+            page,
+            &Usage::default(),
+            &mut originals,
+            &mut writer,
+            &mut records.members,
+        );
         records.entries.push((written.line, written.response));
     }
     batch
@@ -257,6 +266,49 @@ fn a_write_that_failed_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_start_finds_how_pages_were_written_the_latest_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
+    let gone = Page {
+        status: 404,
+        ..page("http://a.test/gone", 4, b"nothing")
+    };
+    let unchanged = Page {
+        status: 304,
+        ..page("http://a.test/", 5, b"")
+    };
+    let late = [page("http://a.test/", 3, b"one"), gone, unchanged];
+    folder.write(&batch(&late, "")).unwrap();
+    folder.finish().unwrap();
+    let early = [
+        page("http://a.test/", 1, b"one"),
+        page("http://a.test/", 2, b"one"),
+    ];
+    folder.write(&batch(&early, "")).unwrap();
+    // The last file is left open, as by a kill.
+    drop(folder);
+    let (folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
+    let records = found.page_records.iter();
+    let seen: Vec<_> = records
+        .map(|record| (record.fetched_at_ms, record.is_revisit))
+        .collect();
+    assert_eq!(seen, [(1, false), (2, true), (3, false)]);
+    assert!(
+        found
+            .page_records
+            .iter()
+            .all(|record| record.body == Some(Digest::of(&[b"one"]))
+                && record.page == rhumb_url::fingerprint("http://a.test/"))
+    );
+    drop(folder);
+    let none = FolderSettings {
+        pages: 0,
+        ..settings(dir.path(), 0)
+    };
+    assert!(Folder::open(none).unwrap().1.page_records.is_empty());
+}
+
+#[test]
 fn two_processes_do_not_write_the_same_files() {
     let dir = tempfile::tempdir().unwrap();
     let _first = Folder::open(settings(dir.path(), 0)).unwrap();
@@ -292,7 +344,7 @@ fn lines_of_an_earlier_crawl_are_not_taken_for_those_of_this_one() {
         .write(&batch(&[], &(line.replace('1', "2") + line)))
         .unwrap();
     drop(folder);
-    let keys = [2, 1].map(|serial| crawl_log::key("http://a.test/", serial));
+    let keys = [2, 1].map(|serial| crawl_log::key("http://a.test/", serial, 1));
     assert_eq!(open(begun).1.outcomes, keys);
 }
 

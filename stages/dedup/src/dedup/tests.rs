@@ -1,3 +1,4 @@
+mod batches;
 mod halves;
 
 use super::*;
@@ -103,12 +104,14 @@ fn step(core: &mut Dedup, input: SplitUrls) -> Output<Infallible> {
 fn run(core: &mut Dedup, input: SplitUrls) -> Vec<NewUrls> {
     let mut outs = vec![step(core, input)];
     core.store.commit(&outs[0].changes).unwrap();
+    core.committed().unwrap();
     // What the store has not answered at once it answers when nothing comes for a while.
     while let Some(at) = core.wake_at() {
         let mut out = Output::default();
         core.step(at.max(Timestamp::ZERO + IDLE), Event::Wake, &mut out)
             .unwrap();
         core.store.commit(&out.changes).unwrap();
+        core.committed().unwrap();
         outs.push(out);
     }
     assert_eq!(

@@ -4,8 +4,10 @@
 //! URL is new; it is known from then on.
 //!
 //! ```text
-//! open(committed) ─▶ ask … flush ─▶ stage ─▶ the caller commits the bytes ─▶ committed ─▶ ask …
+//! open(committed) ─▶ ask … flush ─▶ stage … ─▶ the caller commits the last bytes ─▶ committed ─▶ ask …
 //! ```
+//! Several stages may come before a commit: the bytes of the last one stand for all of them.
+//!
 //! There are two: the sieve (`stages.dedup.store: disk`), whose memory is bounded, and one that
 //! holds all fingerprints in memory (`memory`).
 //!

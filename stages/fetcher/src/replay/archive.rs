@@ -1,8 +1,8 @@
 //! An archive that is open: from a URL to the response that was recorded.
 //!
 //! In: a URL. Out: its latest response, of that very spelling before another; the body of a revisit
-//! is that of the record it refers to. A record that is damaged is named, and the next one is
-//! tried.
+//! is that of the record it refers to, and one that says that nothing has changed is that record. A
+//! record that is damaged is named, and the next one is tried.
 //!
 //! Invariant: of a record no more is read than is wanted of its block.
 
@@ -122,6 +122,10 @@ impl Archive {
             return Ok(Ok((head, original)));
         }
         Ok(Recording::of(&head, block, is_cut).map(|mut recording| {
+            // Nothing has changed: the answer is all of what it stands for.
+            if recording.status == NOT_MODIFIED {
+                return (head, original);
+            }
             (recording.body, recording.truncated) = (original.body, original.truncated);
             (head, recording)
         }))

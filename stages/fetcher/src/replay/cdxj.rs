@@ -75,10 +75,10 @@ pub(crate) fn complete(warc: &Path) -> io::Result<Option<Vec<Entry>>> {
     Ok((end == bytes).then_some(entries))
 }
 
-/// None of a response that says that nothing has changed.
+/// None of a response that says that nothing has changed, and not of which body.
 fn entry(offset: u64, line: Line) -> Option<Entry> {
     let kind = match line.mime.as_str() {
-        REVISIT if line.status == "304" => return None,
+        REVISIT if line.status == "304" && line.digest == "-" => return None,
         REVISIT => Kind::Revisit,
         _ => Kind::Response,
     };

@@ -98,16 +98,18 @@ impl Head {
             block_bytes.ok_or("the head of the record does not say how long it is")?;
         // wget puts URLs into angle brackets.
         let url = |name| field(name).map(|url| url.trim_matches(['<', '>']).to_owned());
-        // A server that says that nothing has changed gives no answer to somebody who has nothing.
+        let refers_date = field("warc-refers-to-date").map_or(0, millis);
+        // A server that says that nothing has changed gives no answer to somebody who has nothing,
+        // unless the record names the response that it stands for.
         let is_unchanged =
             field("warc-profile").is_some_and(|profile| profile.ends_with("server-not-modified"));
+        let names_nothing = is_unchanged && refers_date == 0;
         let kind = match field("warc-type").unwrap_or_default() {
             "response" => Kind::Response,
-            "revisit" if !is_unchanged => Kind::Revisit,
+            "revisit" if !names_nothing => Kind::Revisit,
             "resource" => Kind::Resource,
             _ => Kind::Other,
         };
-        let refers_date = field("warc-refers-to-date").map_or(0, millis);
         Ok(Head {
             kind,
             url: url("warc-target-uri").unwrap_or_default(),

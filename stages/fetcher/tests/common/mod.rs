@@ -40,7 +40,9 @@ pub(crate) fn settings() -> Settings {
         sitemap_bytes_max: 50 << 20,
         streams: 1,
         replays: false,
+        product_token: "rhumb".into(),
         keeps_robots: false,
+        recrawls: false,
     }
 }
 
@@ -84,8 +86,7 @@ pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
         slot: slot as u64,
         url: url.clone(),
         origin: origin.clone(),
-        attempts: 0,
-        validators: Validators::default(),
+        ..Request::default()
     };
     Job {
         id: JobId {
@@ -94,15 +95,13 @@ pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
             number: 0,
         },
         life: 1,
-        ask: 0,
         partition: 3,
         lease_ms: 20_000,
         kind: JobKind::Pages,
         server: server.to_owned(),
         addresses: vec![IpAddr::from([127, 0, 0, 1])],
-        gap_ms: 0,
-        first_answer_ms: None,
         requests: urls.iter().enumerate().map(request).collect(),
+        ..Job::default()
     }
 }
 
@@ -306,7 +305,7 @@ pub(crate) fn failure(kind: FailureKind) -> RequestEnd {
 }
 
 pub(crate) fn is_response(end: &RequestEnd) -> bool {
-    matches!(end, RequestEnd::Response { .. })
+    matches!(end, RequestEnd::Response(_))
 }
 
 /// An effect of a request, for tests of the shell alone.

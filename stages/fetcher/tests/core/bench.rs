@@ -11,7 +11,7 @@ use rhumb_url::address::Reach;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
     AskReply, Edge, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, ToFetcher,
-    Validators, decode,
+    decode,
 };
 use rhumb_wire::topology::Token;
 use std::time::Duration;
@@ -53,7 +53,9 @@ impl Bench {
             sitemap_bytes_max: 5000,
             streams: 4,
             replays: false,
+            product_token: "rhumb".into(),
             keeps_robots: false,
+            recrawls: false,
         }));
         let mut bench = Bench {
             core,
@@ -229,8 +231,7 @@ pub(crate) fn job(ask: u64) -> Job {
         slot: slot + 100,
         url: format!("{SERVER}/{slot}"),
         origin: origin.clone(),
-        attempts: 0,
-        validators: Validators::default(),
+        ..Request::default()
     };
     Job {
         id: JobId {
@@ -246,8 +247,8 @@ pub(crate) fn job(ask: u64) -> Job {
         server: SERVER.into(),
         addresses: vec!["93.184.216.34".parse().unwrap()],
         gap_ms: 1000,
-        first_answer_ms: None,
         requests: (0..5).map(request).collect(),
+        ..Job::default()
     }
 }
 

@@ -105,7 +105,7 @@ fn slots(bench: &Bench) -> (Vec<u64>, Vec<u64>) {
         slots.sort_unstable();
         slots
     };
-    let answered = of(|end| matches!(end, RequestEnd::Response { .. }));
+    let answered = of(|end| matches!(end, RequestEnd::Response(_)));
     let untried = of(|end| *end == RequestEnd::Untried);
     assert_eq!(answered.len() + untried.len(), results.len());
     (answered, untried)

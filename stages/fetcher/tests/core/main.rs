@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod bench;
+mod cookie_walls;
 mod doubt;
 mod http11;
 mod jobs;
 mod lease;
 mod replay;
 mod requests;
-mod walls;

@@ -6,7 +6,7 @@ use fetcher::effect::{Answer, Effect, End};
 use fetcher::settings::Settings;
 use rhumb_stage::{Core as _, Event};
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{FailureKind, JobKind, RequestEnd};
+use rhumb_wire::message::{FailureKind, JobKind, RequestEnd, ResponseSummary};
 
 fn is_ask(effect: &Effect) -> bool {
     matches!(effect, Effect::Ask { .. })
@@ -83,7 +83,10 @@ fn what_is_not_archived_is_reported_and_the_job_goes_on() {
         .map(|result| result.end.clone())
         .collect();
     assert_eq!(ends[0], RequestEnd::Failure(FailureKind::NotArchived));
-    assert!(matches!(ends[1], RequestEnd::Response { status: 200, .. }));
+    assert!(matches!(
+        ends[1],
+        RequestEnd::Response(ResponseSummary { status: 200, .. })
+    ));
     assert_eq!(
         (
             bench.count("archive_damaged_total"),
@@ -119,6 +122,7 @@ fn a_robots_txt_that_is_not_archived_allows_all() {
 fn with_an_archiver_rules_are_reported_when_their_robots_txt_is_stored() {
     let mut bench = Bench::with(4, |settings| Settings {
         keeps_robots: true,
+        recrawls: false,
         ..settings
     });
     let job = bench.grant(|job| {

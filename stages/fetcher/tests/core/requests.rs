@@ -5,6 +5,7 @@ use super::bench::{Bench, SERVER, response};
 use fetcher::effect::{Answer, Effect, End, Response};
 use rhumb_stage::Core as _;
 use rhumb_stage::{Event, Ticket};
+use rhumb_usage::Signals;
 use rhumb_wire::message::{FailureKind, JobId, Origin, RequestEnd};
 
 #[test]
@@ -40,6 +41,41 @@ fn a_job_goes_through_its_requests_closes_and_reports_last() {
         (SERVER, "f0")
     );
     assert!(bench.core.is_idle());
+}
+
+/// Goal: what robots.txt says of use goes on with its page, and the report says that a document
+/// follows when robots.txt or a header says something.
+#[test]
+fn what_is_said_of_use_goes_on_with_the_page() {
+    let mut bench = Bench::new(4);
+    let said = Signals::of_robots_txt("content-signal: ai-train=no\n");
+    let job = bench.grant(|job| {
+        job.gap_ms = 0;
+        job.requests.truncate(3);
+        job.requests[1].usage = said.clone();
+    });
+    let header = ("x-robots-tag".to_owned(), b"rhumb: noindex".to_vec());
+    for (index, headers) in [(0, vec![]), (1, vec![]), (2, vec![header])] {
+        let response = Response {
+            headers,
+            ..response()
+        };
+        bench.end(job, index, End::Response(Box::new(response)));
+    }
+    let usages: Vec<_> = bench
+        .pages
+        .iter()
+        .map(|(_, page)| page.usage.clone())
+        .collect();
+    assert_eq!(usages, [Signals::default(), said, Signals::default()]);
+    bench.store_pages();
+    bench.step(Event::Answer(Answer::Closed { job }));
+    let results = &bench.last().results;
+    let says = results.iter().map(|result| match &result.end {
+        RequestEnd::Response(summary) => summary.says_usage,
+        _ => false,
+    });
+    assert_eq!(says.collect::<Vec<_>>(), [false, true, true]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rhumb_stage::{Publish, Send};
 use rhumb_url::host_of;
 use rhumb_url::partition;
 use rhumb_url::url_cache::Clock;
-use rhumb_wire::message::{Origin, SplitUrls};
+use rhumb_wire::message::{LastVisit, Origin, PageState, SplitUrls};
 use std::collections::HashMap;
 
 mod boosts;
@@ -60,8 +60,20 @@ fn found(seed: bool, urls: &[&str]) -> FoundUrls {
     FoundUrls {
         origin,
         urls: urls.iter().collect(),
-        anchors: Vec::new(),
-        sketch: None,
+        ..FoundUrls::default()
+    }
+}
+
+/// A page so many links from a seed that is given as known.
+fn known(url: &str, depth: u16) -> FoundUrls {
+    let last = LastVisit {
+        at_ms: 1_769_860_800_000,
+        number: 1,
+        state: PageState::Page,
+    };
+    FoundUrls {
+        origin: Origin::known("t", depth, last),
+        ..found(true, &[url])
     }
 }
 
@@ -436,6 +448,29 @@ fn a_seed_that_is_filtered_anyway_joins_nothing() {
     t.input(seed);
     t.settle();
     assert_eq!((t.effects.len(), t.finished.len()), (0, 1));
+}
+
+#[test]
+fn a_page_that_is_given_as_known_goes_on_whether_its_url_was_met_or_not() {
+    let mut t = Harness::new(settings("host"));
+    t.step(Event::Answer(Answer::ScopeCaughtUp));
+    let url = "http://a.test/";
+    t.input(known(url, 1));
+    assert_eq!(t.effects.last(), Some(&Effect::Join(followed("a.test"))));
+    t.step(Event::Answer(Answer::Joined(followed("a.test"))));
+    t.settle();
+    t.store_all();
+    t.input(found(false, &[url]));
+    t.input(known(url, 2));
+    t.input(known(url, 6));
+    t.settle();
+    let depths = |batch: &SplitUrls| -> Vec<u16> {
+        let last = |origin: &Origin| origin.last_visit().map(|_| origin.depth);
+        batch.origins.iter().filter_map(last).collect()
+    };
+    let batches = t.batches();
+    assert_eq!(batches.iter().map(depths).collect::<Vec<_>>(), [[1], [2]]);
+    assert_eq!((batches[1].repeated, batches[1].filtered[1]), (1, 1));
 }
 
 #[test]

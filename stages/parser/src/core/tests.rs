@@ -1,9 +1,11 @@
 //! Examples of the core: what comes of a page.
 
 use super::*;
-use rhumb_wire::message::{HttpVersion, decode};
+use rhumb_config::{Unwanted, Usage};
+use rhumb_usage::{Purpose, Signals, Stance};
+use rhumb_wire::message::{PageSignals, decode};
 
-fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
+pub(super) fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
     Page {
         url: "http://a.test/x".into(),
         origin: Origin {
@@ -12,29 +14,23 @@ fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
             ..Origin::seed("t")
         },
         status,
-        fetched_at_ms: 0,
-        elapsed_us: 0,
-        address: None,
-        http_version: HttpVersion::Http11,
-        request_headers: Vec::new(),
         headers: headers
             .iter()
             .map(|(name, value)| ((*name).into(), value.as_bytes().to_vec()))
             .collect(),
-        truncated: None,
         body: body.as_bytes().to_vec(),
-        is_robots: false,
+        ..Page::default()
     }
 }
 
-fn message(ticket: u64, page: &Page) -> Event<InPlace<Page>, Answer> {
+pub(super) fn message(ticket: u64, page: &Page) -> Event<InPlace<Page>, Answer> {
     Event::Message {
         ticket: Ticket(ticket),
         input: InPlace::of(page),
     }
 }
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         limits: Limits {
             decoded_bytes_max: 16 << 20,
@@ -48,6 +44,7 @@ fn settings() -> Settings {
         product_token: "rhumb".into(),
         content_seen: true,
         documents: false,
+        usages: Usages::default(),
         topics: Vec::new(),
         dedups: Owners::new(4, 1),
     }
@@ -278,15 +275,119 @@ fn a_document_says_of_itself_what_it_is_and_a_redirect_is_none() {
     let html = "<html lang=de><title>One</title><a href=/y>y</a>";
     let document = Document {
         url: "http://a.test/x".into(),
-        fetched_at_ms: 0,
         title: "One".into(),
         language: "de".into(),
         links: 1,
-        cut: None,
+        ..Document::default()
     };
     let said = step(page(200, &[("content-type", "text/html")], html));
     assert_eq!(said, [(vec![document], vec![Ticket(7)])]);
     assert_eq!(step(page(301, &[("location", "/z")], "")), []);
+}
+
+/// What is told of a page: its document, and its signal.
+fn told(unwanted: Unwanted, page: &Page) -> (Option<Document>, Option<PageSignal>) {
+    let usage = Usage {
+        purposes: vec![Purpose::AiTrain],
+        unwanted,
+    };
+    let mut parser = Parser::new(Settings {
+        content_seen: false,
+        documents: true,
+        usages: Usages::from(usage),
+        ..settings()
+    });
+    let mut out = Output::default();
+    parser
+        .step(Timestamp::ZERO, message(7, page), &mut out)
+        .unwrap();
+    parser
+        .step(Timestamp::ZERO, Event::Drain, &mut out)
+        .unwrap();
+    let of = |edge| out.publishes.iter().find(|publish| publish.edge == edge);
+    let document = of(Edge::Documents).map(|publish| {
+        let mut documents: Documents = decode(&publish.payload).unwrap();
+        documents.entries.pop().unwrap()
+    });
+    let signal = of(Edge::PagesSignals).map(|publish| {
+        let signals: PageSignals = decode(&publish.payload).unwrap();
+        signals.pages[0]
+    });
+    (document, signal)
+}
+
+#[test]
+fn what_an_owner_says_of_use_is_told_of_every_kind_of_page() {
+    let html = "<title>One</title><meta name=robots content=noai>";
+    let robots = Signals::of_robots_txt("content-signal: ai-train=no\n");
+    for (status, headers, body, usage, place) in [
+        (
+            200,
+            &[("content-type", "text/html")][..],
+            html,
+            None,
+            "meta",
+        ),
+        (404, &[("content-type", "text/html")], html, None, "meta"),
+        (
+            301,
+            &[("location", "/z"), ("tdm-reservation", "1")],
+            "",
+            None,
+            "header",
+        ),
+        (
+            200,
+            &[("content-type", "image/png"), ("x-robots-tag", "noai")],
+            "",
+            None,
+            "header",
+        ),
+        (
+            200,
+            &[("content-type", "image/png")],
+            "",
+            Some(&robots),
+            "robots.txt",
+        ),
+        (304, &[], "", Some(&robots), "robots.txt"),
+    ] {
+        let page = Page {
+            usage: usage.cloned().unwrap_or_default(),
+            ..page(status, headers, body)
+        };
+        let (document, signal) = told(Unwanted::Mark, &page);
+        let document = document.expect("a document");
+        let said = document.usage;
+        assert_eq!(said.statements[0].place.name(), place);
+        assert_eq!(said.stances.on(Purpose::AiTrain), Stance::Refused);
+        assert_eq!(document.verdict, Verdict::Marked(vec![Purpose::AiTrain]));
+        assert_eq!(signal.expect("a signal").usage, said.stances);
+    }
+    let silent = page(200, &[("content-type", "text/html")], "<title>One</title>");
+    let (document, signal) = told(Unwanted::Mark, &silent);
+    assert_eq!(document.unwrap().usage, Signals::default());
+    assert_eq!(signal, None);
+    let quoted = format!("Quoted: {html}");
+    let other = page(200, &[("content-type", "image/png")], &quoted);
+    assert_eq!(told(Unwanted::Mark, &other), (None, None));
+}
+
+#[test]
+fn of_a_page_that_is_withheld_no_text_is_told() {
+    let html = "<title>One</title><meta name=robots content=noai><a href=/y>y</a>";
+    let page = page(200, &[("content-type", "text/html")], html);
+    for (unwanted, title, name) in [
+        (Unwanted::Record, "One", "kept"),
+        (Unwanted::Mark, "One", "marked"),
+        (Unwanted::Withhold, "", "withheld"),
+        (Unwanted::Skip, "", "withheld"),
+    ] {
+        let document = told(unwanted, &page).0.unwrap();
+        assert_eq!(document.title, title);
+        assert_eq!(document.verdict.name(), name);
+        assert_eq!((document.links, document.usage.statements.len()), (1, 1));
+    }
 }
 
 #[test]
@@ -464,13 +565,13 @@ fn anchors_travel_beside_their_urls() {
     );
 }
 
-/// Goal: of many pages some are sketched, each in its first message alone, and none where nobody
-/// wants it.
+/// Goal: of many pages that have links some are sketched, the scheduler of their host is told so in
+/// few messages, and nobody is where nobody wants it.
 #[test]
 fn some_pages_are_sketched() {
     let html = [("content-type", "text/html")];
-    let body = "<p>One two three four five six seven eight nine ten eleven</p><a href=/y>why</a>";
-    let sketched = |wanted: bool| {
+    let text = "<p>One two three four five six seven eight nine ten eleven</p>";
+    let signals = |wanted: bool, body: &str| {
         let options = Options {
             sketch: wanted,
             ..Options::default()
@@ -480,8 +581,8 @@ fn some_pages_are_sketched() {
             options,
             ..settings()
         });
-        let is_sketched = |number: &u32| {
-            let mut out = Output::default();
+        let mut out = Output::default();
+        for number in 0..3200 {
             let page = Page {
                 url: format!("http://a.test/{number}"),
                 ..page(200, &html, body)
@@ -489,14 +590,86 @@ fn some_pages_are_sketched() {
             parser
                 .step(Timestamp::ZERO, message(7, &page), &mut out)
                 .unwrap();
-            decode::<FoundUrls>(&out.publishes[0].payload)
-                .unwrap()
-                .sketch
-                .is_some()
-        };
-        (0..3200).filter(is_sketched).count()
+        }
+        let mut out = Output::default();
+        if let Some(at) = parser.wake_at() {
+            parser.step(at, Event::Wake, &mut out).unwrap();
+        }
+        assert!(out.publishes.len() <= 1, "all of one partition");
+        let messages = out.publishes.iter();
+        let messages = messages.map(|publish| decode::<PageSignals>(&publish.payload).unwrap());
+        messages
+            .flat_map(|message| message.pages)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(sketched(false), 0);
-    let some = sketched(true);
-    assert!((50..150).contains(&some), "{some} of 3,200");
+    let linked = format!("{text}<a href=/y>why</a>");
+    assert_eq!(signals(false, &linked), []);
+    assert_eq!(signals(true, text), [], "they lead to nothing");
+    let some = signals(true, &linked);
+    assert!((50..150).contains(&some.len()), "{} of 3,200", some.len());
+    let shape = rhumb_url::shape_hash("http://a.test/1");
+    let host = rhumb_url::host_hash("a.test");
+    assert!(
+        some.iter()
+            .all(|page| (page.host, page.shape) == (host, shape))
+    );
+}
+
+/// Goal: a sitemap tells which pages changed since it was visited last, of the hosts that it may
+/// speak for alone. Method: one that lies elsewhere, named by the robots.txt of a host, with pages
+/// of three hosts, at its first visit and at a later one.
+#[test]
+fn a_sitemap_that_is_visited_again_tells_which_pages_have_changed() {
+    const AT_MS: u64 = 1_277_478_000_000;
+    let map = "<urlset>
+        <url><loc>http://a.test/own</loc><lastmod>2010-06-25T15:00:00Z</lastmod></url>
+        <url><loc>https://named.test:8443/1</loc><lastmod>2010-06-25T15:00:00Z</lastmod></url>
+        <url><loc>http://other.test/</loc><lastmod>2010-06-25T15:00:00Z</lastmod></url>
+        <url><loc>http://a.test/old</loc><lastmod>2010-06-25T13:00:00Z</lastmod></url></urlset>";
+    let dated = |visited_ms: u64| {
+        let mut parser = Parser::new(Settings {
+            content_seen: false,
+            ..settings()
+        });
+        let mut sitemap = page(200, &[("content-type", "application/xml")], map);
+        sitemap.origin.page = Origin::page_of_sitemaps(
+            "https://named.test:8443/robots.txt",
+            "https://named.test:8443",
+        );
+        sitemap.visited_ms = visited_ms;
+        sitemap.fetched_at_ms = AT_MS + 3_600_000;
+        let mut out = Output::default();
+        parser
+            .step(Timestamp::ZERO, message(7, &sitemap), &mut out)
+            .unwrap();
+        parser
+            .step(Timestamp::ZERO, Event::Drain, &mut out)
+            .unwrap();
+        let signals = out.publishes.iter();
+        let signals = signals.filter(|publish| publish.edge == Edge::PagesSignals);
+        let signals = signals.map(|publish| decode::<PageSignals>(&publish.payload).unwrap());
+        let mut dated: Vec<DatedPage> = signals.flat_map(|signals| signals.dated).collect();
+        dated.sort_by_key(|page| page.port);
+        dated
+    };
+    let of = |url: &str, is_https, port| DatedPage {
+        url: rhumb_url::fingerprint(url),
+        host: rhumb_url::host_hash(rhumb_url::host_of(url)),
+        is_https,
+        port,
+        at_ms: AT_MS,
+        kind: SignalKind::Sitemap,
+        by: 0,
+        waited_ms: 3_600_001,
+    };
+    let changed = [
+        DatedPage {
+            by: rhumb_url::fingerprint("http://a.test/x"),
+            ..of("http://a.test/own", false, 80)
+        },
+        of("https://named.test:8443/1", true, 8443),
+    ];
+    assert_eq!(dated(AT_MS - 1), changed);
+    assert_eq!(dated(AT_MS), []);
+    assert_eq!(dated(0), [], "its first visit");
 }

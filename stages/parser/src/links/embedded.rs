@@ -6,8 +6,8 @@
 use memchr::{memchr2, memchr3};
 
 use super::{Reader, TextOf, source_of_link};
-use crate::scanner::Token;
 use crate::source::Source;
+use rhumb_markup::scanner::Token;
 
 /// Elements whose `background` is drawn.
 const WITH_BACKGROUND: [&str; 9] = [

@@ -9,8 +9,8 @@ use html5ever::tokenizer::states::{Rawtext, Rcdata, ScriptData};
 use html5ever::tokenizer::{
     BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
 };
-use parser::foreign::Foreign;
-use parser::scanner::{self, Dialect, Raw, Scanner, raw_text};
+use rhumb_markup::foreign::Foreign;
+use rhumb_markup::scanner::{self, Dialect, Raw, Scanner, raw_text};
 use std::cell::{Cell, RefCell};
 
 /// A piece of a document that a crawler looks at.

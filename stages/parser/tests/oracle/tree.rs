@@ -13,7 +13,7 @@ use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts};
 use html5ever::{Attribute, ExpandedName, QualName, ns};
 use parser::links::mentions;
 use parser::options::Options;
-use parser::scanner::Dialect;
+use rhumb_markup::scanner::Dialect;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -6,7 +6,7 @@
 use anyhow::Context as _;
 use archiver::core::{Answer, Archiver, Effect};
 use archiver::folder::{Folder, FolderSettings};
-use archiver::settings::Settings;
+use archiver::settings::{Settings, pages_remembered};
 use futures::future::BoxFuture;
 use rhumb_config::Pipeline;
 use rhumb_node::{AnyCore, Context, Shell, Stage, assemble};
@@ -50,6 +50,7 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
         instance: context.instance,
         format: pipeline.stages.archiver.format,
         digests: pipeline.stages.archiver.digests,
+        pages: pages_remembered(pipeline),
         log_begun,
         about: about(pipeline),
     };

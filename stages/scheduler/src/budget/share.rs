@@ -5,21 +5,9 @@
 
 use crate::keys::budget::Budget;
 use crate::quota::Quota;
-use rhumb_url::time::Timestamp;
 
 /// Tokens of a budget that has no limit.
 pub(crate) const NO_LIMIT: u64 = u64::MAX;
-
-/// When the ledger is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
-    /// It is not asked.
-    None,
-    /// It is asked at that time.
-    Due(Timestamp),
-    /// The answer is awaited.
-    Out,
-}
 
 /// What this scheduler has of one budget.
 #[derive(Clone, Debug)]
@@ -33,11 +21,6 @@ pub(crate) struct Share {
     pub(crate) waiting: u64,
     /// Pages that the other schedulers have fetched, as far as is known.
     pub(crate) elsewhere: u64,
-    pub(crate) question: Question,
-    /// Another scheduler has called for tokens: it has none left.
-    pub(crate) called: bool,
-    /// The others are not called upon before then.
-    pub(crate) call_at: Timestamp,
     /// The domain has a row: without one nobody would know of its tokens when the partitions are
     /// gone.
     pub(crate) has_row: bool,
@@ -54,9 +37,6 @@ impl Share {
             in_flight: 0,
             waiting: 0,
             elsewhere: 0,
-            question: Question::None,
-            called: false,
-            call_at: Timestamp::ZERO,
             has_row: fetched > 0,
         }
     }

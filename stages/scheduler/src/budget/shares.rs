@@ -18,7 +18,7 @@
 //! those of their domain, or of their topic, so that nobody waits for one with the other in hand.
 //! Domains and topics do not have budgets both (`rhumb_config`).
 
-use crate::budget::share::{NO_LIMIT, Question, Share};
+use crate::budget::share::{NO_LIMIT, Share};
 use crate::keys::budget::Budget;
 use crate::keys::load::Load;
 use crate::keys::schedulers::Schedulers;
@@ -26,6 +26,7 @@ use crate::keys::server_key::ServerKey;
 use crate::keys::topic::TopicIndex;
 use crate::quota::Quota;
 use crate::quota::ledger::Holder;
+use crate::quota::requests::Requests;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::codec::{Reader, Writer};
@@ -34,8 +35,8 @@ use foldhash::{HashMap, HashMapExt as _};
 use rhumb_stage::store::{Store, StoreError, Table};
 use rhumb_url::time::Timestamp;
 use rhumb_url::{fingerprint, host_of, registered_domain};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 mod asking;
 
@@ -49,16 +50,10 @@ pub(crate) const CRAWL: &[u8] = b"crawl";
 pub(crate) const BIRTH: &[u8] = b"birth";
 /// With the hash of a name it is longer.
 const TOPIC: &[u8] = b"topic";
-/// Wait between two questions for tokens, when there were none.
-const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Wait between two looks whether all schedulers have said what they have in hand.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Questions that are out at once, at most.
-const QUESTIONS_MAX: usize = 256;
-
-/// A shared budget: that of the crawl, of a domain by the hash of its name, of a topic.
+/// Pages that have a shared budget: those of the crawl, of a domain by the hash of its name, of a
+/// topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Id {
+pub(crate) enum Pages {
     Crawl,
     Domain(u64),
     Topic(TopicIndex),
@@ -75,24 +70,18 @@ pub(crate) struct Shares {
     used_up: BTreeSet<TopicIndex>,
     /// URLs of each that wait or are in flight.
     topic_urls: BTreeMap<TopicIndex, u64>,
-    schedulers: Schedulers,
-    holder: Holder,
-    epoch: u64,
+    pub(crate) requests: Requests<Pages>,
     /// Pages that this scheduler fetched since the crawl began.
     fetched: u64,
     /// Domains with URLs in flight, and topics with a budget, that this life has not entered yet.
-    unentered: BTreeSet<Id>,
+    unentered: BTreeSet<Pages>,
     /// All schedulers have said what they have in hand, since partitions moved last.
     all_are_known: bool,
     /// The epoch of the birth has a row.
     is_born: bool,
-    shares: HashMap<Id, Share>,
+    shares: HashMap<Pages, Share>,
     /// Servers in play of domains that have a budget: domain and server.
     servers: BTreeSet<(u64, ServerKey)>,
-    /// Questions to be asked.
-    due: BTreeSet<(Timestamp, Id)>,
-    /// Questions that are out.
-    out: usize,
 }
 
 impl Shares {
@@ -104,53 +93,39 @@ impl Shares {
         partitions: &[u16],
         store: &dyn Store,
     ) -> Result<Self, StoreError> {
-        let born = stored(store, BIRTH)?.map(|(epoch, _)| epoch);
+        let born = stored(store, BIRTH)?;
+        let fetched = stored(store, CRAWL)?.unwrap_or_default();
+        let holder = Holder {
+            instance,
+            birth: born.unwrap_or(epoch),
+        };
         let mut this = Shares {
-            pages_per_domain: settings.pages_per_domain,
+            pages_per_domain: settings.limits.pages_per_domain,
             limited_topics: Vec::new(),
             used_up: BTreeSet::new(),
             topic_urls: BTreeMap::new(),
-            schedulers: settings.schedulers.clone(),
-            holder: Holder {
-                instance,
-                birth: born.unwrap_or(epoch),
-            },
-            epoch,
-            fetched: stored(store, CRAWL)?.map_or(0, |(fetched, _)| fetched),
+            requests: Requests::new(settings.schedulers.clone(), holder, epoch),
+            fetched,
             unentered: BTreeSet::new(),
             all_are_known: false,
             is_born: born.is_some(),
             shares: HashMap::new(),
             servers: BTreeSet::new(),
-            due: BTreeSet::new(),
-            out: 0,
         };
-        for (index, name) in settings
-            .topics
-            .names()
-            .filter(|(index, _)| *index != TopicIndex::OTHERS)
-        {
-            let max = settings.topics.pages_max(index);
-            let fetched = stored(store, &topic_key(name))?;
-            let max = if max > 0 { max } else { NO_LIMIT };
-            let share = Share::new(
-                Quota::Topic(name.to_owned()),
-                max,
-                fetched.map_or(0, |(fetched, _)| fetched),
-            );
-            this.shares.insert(Id::Topic(index), share);
+        let limit = |max: u64| if max > 0 { max } else { NO_LIMIT };
+        let topics = settings.topics.names();
+        for (index, name) in topics.filter(|(index, _)| *index != TopicIndex::OTHERS) {
+            let max = limit(settings.topics.pages_max(index));
+            let fetched = stored(store, &topic_key(name))?.unwrap_or_default();
+            let share = Share::new(Quota::Topic(name.to_owned()), max, fetched);
+            this.shares.insert(Pages::Topic(index), share);
             this.limited_topics
                 .extend((max < NO_LIMIT).then_some(index));
             this.note_used_up(index);
         }
-        if settings.pages_max > 0 || this.has_parts() || partitions.is_empty() {
-            let max = if settings.pages_max > 0 {
-                settings.pages_max
-            } else {
-                NO_LIMIT
-            };
-            this.shares
-                .insert(Id::Crawl, Share::new(Quota::Crawl, max, this.fetched));
+        if settings.limits.max_pages > 0 || this.has_parts() || partitions.is_empty() {
+            let share = Share::new(Quota::Crawl, limit(settings.limits.max_pages), fetched);
+            this.shares.insert(Pages::Crawl, share);
         }
         Ok(this)
     }
@@ -163,19 +138,18 @@ impl Shares {
     /// Has the ledgers asked what a new life asks: first what is in flight is entered, then the
     /// crawl's ledger is told.
     pub(crate) fn begin(&mut self, now: Timestamp) {
-        let in_flight = |(id, share): (&Id, &Share)| {
-            (matches!(id, Id::Domain(_)) && share.in_flight > 0).then_some(*id)
-        };
-        self.unentered = self.shares.iter().filter_map(in_flight).collect();
+        let has_in_flight =
+            |(id, share): &(&Pages, &Share)| matches!(id, Pages::Domain(_)) && share.in_flight > 0;
+        let domains = self.shares.iter().filter(has_in_flight).map(|(id, _)| *id);
         // What was fetched of a topic counts from the beginning of the crawl, and its budget may be
         // new.
-        self.unentered
-            .extend(self.limited_topics.iter().map(|topic| Id::Topic(*topic)));
+        let topics = self.limited_topics.iter().map(|topic| Pages::Topic(*topic));
+        self.unentered = domains.chain(topics).collect();
         for id in self.unentered.clone() {
             self.call_upon(id, now);
         }
         if self.unentered.is_empty() {
-            self.call_upon(Id::Crawl, now);
+            self.call_upon(Pages::Crawl, now);
         }
     }
 
@@ -188,57 +162,47 @@ impl Shares {
         let mut domains = Vec::new();
         if self.pages_per_domain > 0 {
             store.scan(DOMAINS, &[], &[0xff; 9], &mut |key, row| {
-                if let Some((Some(Quota::Domain(name)), fetched)) = budget_of(key, row) {
-                    domains.push((fetched, name));
+                if let Some((Some(Quota::Domain(name)), _)) = budget_of(key, row) {
+                    domains.push(name);
                 }
                 true
             })?;
         }
-        for (fetched, name) in domains {
-            let id = Id::Domain(fingerprint(&name));
-            let share = Share::new(Quota::Domain(name), self.pages_per_domain, fetched);
-            self.shares.entry(id).or_insert(share);
-            self.call_upon(id, now);
+        for name in domains {
+            let domain = fingerprint(&name);
+            self.open_domain(store, domain, || name)?;
+            self.call_upon(Pages::Domain(domain), now);
         }
         // Topics without a budget, too: they may get one when this scheduler is gone.
         let topics = self
             .shares
             .iter()
-            .filter(|(id, share)| matches!(id, Id::Topic(_)) && share.fetched > 0);
+            .filter(|(id, share)| matches!(id, Pages::Topic(_)) && share.fetched > 0);
         for topic in topics.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.call_upon(topic, now);
         }
         Ok(())
     }
 
-    /// Returns whether a ledger is still to be asked.
-    pub(crate) fn has_questions(&self) -> bool {
-        !self.due.is_empty() || self.out > 0
-    }
-
     /// Partitions have other owners. A life that is to have others itself has nothing more to say;
     /// nor has an old table.
     pub(crate) fn shared_by(&mut self, schedulers: Schedulers) {
-        let is_news = schedulers != self.schedulers && schedulers.since >= self.schedulers.since;
-        if is_news && schedulers.uses_as(&self.schedulers) {
-            self.all_are_known &= schedulers.since == self.schedulers.since
-                && schedulers.all() == self.schedulers.all();
-            self.schedulers = schedulers;
+        let before = &self.requests.schedulers;
+        let is_news = schedulers != *before && schedulers.since >= before.since;
+        if is_news && schedulers.uses_as(before) {
+            self.all_are_known &=
+                schedulers.since == before.since && schedulers.all() == before.all();
+            self.requests.schedulers = schedulers;
             if !self.all_are_known {
-                self.call_upon(Id::Crawl, Timestamp::ZERO);
+                self.call_upon(Pages::Crawl, Timestamp::ZERO);
             }
         }
-    }
-
-    /// The ledgers are asked under this epoch from now on: they take nothing from an earlier one.
-    pub(crate) fn owned_since(&mut self, epoch: u64) {
-        self.epoch = epoch;
     }
 
     /// Returns whether no budget of a domain is in play.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.shares.keys().all(|id| !matches!(id, Id::Domain(_)))
+        self.shares.keys().all(|id| !matches!(id, Pages::Domain(_)))
     }
 
     /// A server comes into play, and its domain with it.
@@ -252,17 +216,24 @@ impl Shares {
         if self.pages_per_domain == 0 {
             return Ok(());
         }
-        let id = Id::Domain(domain);
-        if !self.shares.contains_key(&id) {
-            let name = registered_domain(host_of(server)).to_owned();
-            let share = Share::new(
-                Quota::Domain(name),
-                self.pages_per_domain,
-                fetched_of(store, domain)?,
-            );
-            self.shares.insert(id, share);
-        }
+        let name = || registered_domain(host_of(server)).to_owned();
+        self.open_domain(store, domain, name)?;
         self.servers.insert((domain, key));
+        Ok(())
+    }
+
+    /// The share of a domain comes into play, if it is not.
+    fn open_domain(
+        &mut self,
+        store: &dyn Store,
+        domain: u64,
+        name: impl FnOnce() -> String,
+    ) -> Result<(), StoreError> {
+        if let Entry::Vacant(place) = self.shares.entry(Pages::Domain(domain)) {
+            let fetched = fetched_of(store, domain)?;
+            let quota = Quota::Domain(name());
+            place.insert(Share::new(quota, self.pages_per_domain, fetched));
+        }
         Ok(())
     }
 
@@ -276,11 +247,11 @@ impl Shares {
     /// Lets a domain without servers in play leave memory. That does not happen while an answer is
     /// awaited: the answer to a later question could overtake it.
     fn forget(&mut self, domain: u64) {
-        let id = Id::Domain(domain);
-        let is_asked = |share: &Share| share.question != Question::None || share.called;
-        let is_asked = self.shares.get(&id).is_some_and(is_asked);
+        let id = Pages::Domain(domain);
+        let is_asked = !self.requests.rests(id) || self.requests.get(id).is_called;
         if !is_asked && self.servers_of(domain).next().is_none() {
             self.shares.remove(&id);
+            self.requests.forget(id);
         }
     }
 
@@ -294,7 +265,7 @@ impl Shares {
 
     /// Notes what a server of a domain had in hand before, and has now.
     pub(crate) fn account(&mut self, domain: u64, had: Load, has: Load) {
-        for id in [Id::Crawl, Id::Domain(domain)] {
+        for id in [Pages::Crawl, Pages::Domain(domain)] {
             if let Some(share) = self.shares.get_mut(&id) {
                 // URLs that wait for a larger budget need no tokens.
                 let going = |load: Load| load.waiting - load.over_budget - load.trapped;
@@ -306,10 +277,10 @@ impl Shares {
 
     /// Notes how many URLs of a topic a job had in flight before, and how many one has now.
     pub(crate) fn account_topics(&mut self, had: (TopicIndex, u64), has: (TopicIndex, u64)) {
-        if let Some(share) = self.shares.get_mut(&Id::Topic(had.0)) {
+        if let Some(share) = self.shares.get_mut(&Pages::Topic(had.0)) {
             share.in_flight -= had.1;
         }
-        if let Some(share) = self.shares.get_mut(&Id::Topic(has.0)) {
+        if let Some(share) = self.shares.get_mut(&Pages::Topic(has.0)) {
             share.in_flight += has.1;
         }
     }
@@ -322,7 +293,7 @@ impl Shares {
         }
         for topic in &self.limited_topics {
             let urls = self.topic_urls.get(topic).copied().unwrap_or_default();
-            if let Some(share) = self.shares.get_mut(&Id::Topic(*topic)) {
+            if let Some(share) = self.shares.get_mut(&Pages::Topic(*topic)) {
                 share.waiting = if self.used_up.contains(topic) {
                     0
                 } else {
@@ -334,7 +305,7 @@ impl Shares {
 
     /// Notes when the budget of a topic is used up. Returns whether it was not yet.
     fn note_used_up(&mut self, topic: TopicIndex) -> bool {
-        self.topic(topic) == Budget::UsedUp && self.used_up.insert(topic)
+        self.budget(Pages::Topic(topic)) == Budget::UsedUp && self.used_up.insert(topic)
     }
 
     /// The topics whose budget is used up.
@@ -346,7 +317,7 @@ impl Shares {
     pub(crate) fn of_topics(&self) -> impl Iterator<Item = (TopicIndex, Budget)> {
         self.limited_topics
             .iter()
-            .map(|topic| (*topic, self.topic(*topic)))
+            .map(|topic| (*topic, self.budget(Pages::Topic(*topic))))
     }
 
     /// Counts a page of a domain and a topic. After the last one of a budget all servers are looked
@@ -356,50 +327,28 @@ impl Shares {
         staged
             .rows
             .put(DOMAINS, CRAWL.to_vec(), write(self.fetched, ""));
-        if let Some(crawl) = self.shares.get_mut(&Id::Crawl) {
-            crawl.fetched += 1;
-        }
-        if let Some(share) = self.shares.get_mut(&Id::Topic(topic)) {
+        for id in [Pages::Crawl, Pages::Topic(topic), Pages::Domain(domain)] {
+            let Some(share) = self.shares.get_mut(&id) else {
+                continue;
+            };
             share.fetched += 1;
-            let name = share.budget.name();
-            staged
-                .rows
-                .put(DOMAINS, topic_key(name), write(share.fetched, name));
-            staged.topics_used_up |= self.note_used_up(topic);
-        }
-        let Some(share) = self.shares.get_mut(&Id::Domain(domain)) else {
-            return;
-        };
-        share.fetched += 1;
-        let name = share.budget.name();
-        staged.rows.put(
-            DOMAINS,
-            domain.to_be_bytes().to_vec(),
-            write(share.fetched, name),
-        );
-        if share.budget() == Budget::UsedUp {
-            self.servers_of(domain).for_each(|key| staged.unsettle(key));
+            share.save(id, staged);
+            match (id, share.budget()) {
+                (Pages::Topic(topic), Budget::UsedUp) => {
+                    staged.topics_used_up |= self.used_up.insert(topic);
+                }
+                (Pages::Domain(domain), Budget::UsedUp) => {
+                    self.servers_of(domain).for_each(|key| staged.unsettle(key));
+                }
+                _ => {}
+            }
         }
     }
 
-    /// What is left of the crawl's budget.
-    pub(crate) fn crawl(&self) -> Budget {
+    /// What is left of a budget; of a domain's while a server of it is in play.
+    pub(crate) fn budget(&self, id: Pages) -> Budget {
         self.shares
-            .get(&Id::Crawl)
-            .map_or(Budget::UNLIMITED, Share::budget)
-    }
-
-    /// What is left of a domain's budget, while a server of it is in play.
-    pub(crate) fn domain(&self, domain: u64) -> Budget {
-        self.shares
-            .get(&Id::Domain(domain))
-            .map_or(Budget::UNLIMITED, Share::budget)
-    }
-
-    /// What is left of a topic's budget.
-    fn topic(&self, topic: TopicIndex) -> Budget {
-        self.shares
-            .get(&Id::Topic(topic))
+            .get(&id)
             .map_or(Budget::UNLIMITED, Share::budget)
     }
 
@@ -409,21 +358,31 @@ impl Shares {
         store: &dyn Store,
         domain: u64,
     ) -> Result<Budget, StoreError> {
-        if self.pages_per_domain == 0 || self.shares.contains_key(&Id::Domain(domain)) {
-            return Ok(self.domain(domain));
+        if self.pages_per_domain == 0 || self.shares.contains_key(&Pages::Domain(domain)) {
+            return Ok(self.budget(Pages::Domain(domain)));
         }
-        Ok(Share::new(
-            Quota::Crawl,
-            self.pages_per_domain,
-            fetched_of(store, domain)?,
-        )
-        .budget())
+        let fetched = fetched_of(store, domain)?;
+        Ok(Share::new(Quota::Crawl, self.pages_per_domain, fetched).budget())
+    }
+}
+
+impl Share {
+    /// Writes the pages that were fetched of it.
+    fn save(&self, id: Pages, staged: &mut Staged<'_>) {
+        let name = self.budget.name();
+        let key = match id {
+            // Its row is written for all that this scheduler fetched.
+            Pages::Crawl => return,
+            Pages::Domain(domain) => domain.to_be_bytes().to_vec(),
+            Pages::Topic(_) => topic_key(name),
+        };
+        staged.rows.put(DOMAINS, key, write(self.fetched, name));
     }
 }
 
 /// Pages of a domain that this scheduler fetched.
 fn fetched_of(store: &dyn Store, domain: u64) -> Result<u64, StoreError> {
-    Ok(stored(store, &domain.to_be_bytes())?.map_or(0, |(fetched, _)| fetched))
+    Ok(stored(store, &domain.to_be_bytes())?.unwrap_or_default())
 }
 
 /// The key of the row of a topic.
@@ -431,11 +390,11 @@ fn topic_key(name: &str) -> Vec<u8> {
     [TOPIC, &fingerprint(name).to_be_bytes()].concat()
 }
 
-/// Pages fetched, and the name of their domain or topic.
-fn stored(store: &dyn Store, key: &[u8]) -> Result<Option<(u64, String)>, StoreError> {
+/// The number in a row: pages fetched, or the epoch of the birth.
+fn stored(store: &dyn Store, key: &[u8]) -> Result<Option<u64>, StoreError> {
     let row = store.get(DOMAINS, key)?;
-    row.map(|row| read(&row).ok_or_else(|| corrupt(DOMAINS, "a row is unreadable")))
-        .transpose()
+    let read = |row: Vec<u8>| read(&row).ok_or_else(|| corrupt(DOMAINS, "a row is unreadable"));
+    Ok(row.map(read).transpose()?.map(|(number, _)| number))
 }
 
 fn write(fetched: u64, domain: &str) -> Vec<u8> {

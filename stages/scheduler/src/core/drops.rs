@@ -7,6 +7,7 @@
 //! whoever dies: it notes in the same commit how far it has come. What is in a job when it is
 //! looked at is looked at again when the job is over; no other partition waits for that.
 
+use crate::core::work::Work;
 use crate::frontier::rows::{FrontierUrl, slot_of, visit_urls};
 use crate::frontier::search::{Limits, Piece, search};
 use crate::frontier::url_end::UrlEnd;
@@ -14,13 +15,12 @@ use crate::keys::server_key::{KEY_BYTES, ServerKey, keys_of};
 use crate::keys::slot::RETRIES;
 use crate::servers::in_play::{InPlay, Servers};
 use crate::servers::partition::{DropState, Partition};
-use crate::step::staged::Staged;
 use rhumb_config::orders::{DropOrder, Orders, Selector};
 use rhumb_stage::DropProgress;
 use rhumb_stage::store::StoreError;
 use rhumb_url::host_hash;
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{JobId, Origin, Outcome};
+use rhumb_wire::message::{Origin, Outcome};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -31,9 +31,6 @@ const PIECE: Limits = Limits {
 };
 /// How often a scheduler looks that has other things to do. One that has none goes on at once.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// A job that is to stop: its fetcher is not known of one from an earlier life.
-pub(crate) type Stopped = (JobId, Option<String>);
 
 /// The drops that are asked for.
 #[derive(Debug, Default)]
@@ -92,9 +89,9 @@ impl Drops {
         self.passes.keys().any(|(_, of)| *of == partition)
     }
 
-    /// How a URL ends that is dropped.
-    pub(crate) fn end() -> UrlEnd {
-        UrlEnd::without_response(Outcome::Dropped, "an operator dropped it")
+    /// How a new URL ends that is dropped, if it is.
+    pub(crate) fn end_of(&self, url: &str, origin: &Origin) -> Option<UrlEnd> {
+        self.order_for(url, origin).map(|_| dropped())
     }
 
     /// Number of orders.
@@ -120,34 +117,33 @@ impl Drops {
         )
     }
 
-    /// Looks at some of what waits, when it is time. Gives the jobs that are to stop, and says
-    /// whether there is more to do at once.
+    /// Looks at some of what waits, when it is time. Jobs that have such URLs stop. Returns whether
+    /// there is more to do at once.
     ///
     /// # Errors
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn look(
-        &mut self,
-        is_free: bool,
-        servers: &mut Servers,
-        staged: &mut Staged<'_>,
-    ) -> Result<(Vec<Stopped>, bool), StoreError> {
+    pub(crate) fn look(&mut self, work: &mut Work<'_>, is_free: bool) -> Result<bool, StoreError> {
         let looks = self.passes.values().any(|pass| pass.left.is_some());
-        let next = if looks { None } else { self.next_pass(servers) };
+        let next = if looks {
+            None
+        } else {
+            self.next_pass(work.servers)
+        };
         let goes_on = looks || next.is_some();
         self.passes.extend(next);
-        let is_time = is_free || self.look_at <= staged.now;
-        let mut stopped = Vec::new();
+        let is_time = is_free || self.look_at <= work.staged.now;
         for ((id, partition), mut pass) in std::mem::take(&mut self.passes) {
             let Some(asked) = self.orders.iter().find(|asked| asked.order.id == id) else {
                 continue;
             };
-            let mut dropped = pass.look_at_ended_jobs(&asked.selector, servers, staged)?;
+            let mut dropped = pass.look_at_ended_jobs(work, &asked.selector)?;
             if is_time && pass.left.is_some() {
-                self.look_at = staged.now + LOOK_EVERY;
-                dropped += pass.look_on(&asked.selector, servers, staged, &mut stopped)?;
+                self.look_at = work.staged.now + LOOK_EVERY;
+                dropped += pass.look_on(work, &asked.selector)?;
             }
             let is_done = pass.left.is_none() && pass.in_jobs.is_empty();
-            if let Some(of) = servers
+            if let Some(of) = work
+                .servers
                 .partition(partition)
                 .filter(|_| dropped > 0 || is_done)
             {
@@ -158,13 +154,13 @@ impl Drops {
                     ..state
                 };
                 let is_asked_for = |id| self.orders.iter().any(|asked| asked.order.id == id);
-                of.save_drop(staged, partition, state, is_asked_for);
+                of.save_drop(&mut work.staged, partition, state, is_asked_for);
             }
             if !is_done {
                 self.passes.insert((id, partition), pass);
             }
         }
-        Ok((stopped, goes_on))
+        Ok(goes_on)
     }
 
     /// The first order that a partition has not begun to carry out.
@@ -192,6 +188,11 @@ impl Drops {
     }
 }
 
+/// How a URL ends that is dropped.
+fn dropped() -> UrlEnd {
+    UrlEnd::without_response(Outcome::Dropped, "an operator dropped it")
+}
+
 /// The keys among these that such URLs may have.
 pub(crate) fn within(keys: (Vec<u8>, Vec<u8>), selector: &Selector) -> (Vec<u8>, Vec<u8>) {
     match selector {
@@ -205,19 +206,13 @@ pub(crate) fn within(keys: (Vec<u8>, Vec<u8>), selector: &Selector) -> (Vec<u8>,
 
 impl Pass {
     /// Looks at the next piece. Gives how many URLs ended.
-    fn look_on(
-        &mut self,
-        selector: &Selector,
-        servers: &mut Servers,
-        staged: &mut Staged<'_>,
-        stopped: &mut Vec<Stopped>,
-    ) -> Result<u64, StoreError> {
+    fn look_on(&mut self, work: &mut Work<'_>, selector: &Selector) -> Result<u64, StoreError> {
         let Some((from, to)) = self.left.take() else {
             return Ok(0);
         };
         let mut found: BTreeMap<ServerKey, Vec<(u64, FrontierUrl)>> = BTreeMap::new();
         let Piece { next, .. } = search(
-            &staged.rows,
+            &work.staged.rows,
             (&from, &to),
             selector,
             PIECE,
@@ -233,7 +228,7 @@ impl Pass {
         self.left = next.map(|next| (next, to));
         let mut dropped = 0;
         for (key, mut urls) in found {
-            let Some(server) = servers.load(key)? else {
+            let Some(server) = work.servers.load(key)? else {
                 continue;
             };
             let in_job = |(slot, _): &(u64, FrontierUrl)| {
@@ -247,11 +242,13 @@ impl Pass {
                 .map(|(slot, _)| slot)
                 .collect();
             if !in_job.is_empty() {
-                stopped.extend(server.lease.as_mut().map(|lease| lease.stop()));
+                work.staged
+                    .stopped
+                    .extend(server.lease.as_mut().map(|lease| lease.stop()));
                 // A piece before may have found other slots of the job.
                 self.in_jobs.entry(key).or_default().extend(in_job);
             }
-            dropped += end(key, urls, servers, staged)?;
+            dropped += end(work, key, urls)?;
         }
         Ok(dropped)
     }
@@ -260,12 +257,11 @@ impl Pass {
     /// since.
     fn look_at_ended_jobs(
         &mut self,
+        work: &mut Work<'_>,
         selector: &Selector,
-        servers: &mut Servers,
-        staged: &mut Staged<'_>,
     ) -> Result<u64, StoreError> {
         let is_over = |key: &ServerKey| {
-            servers
+            work.servers
                 .get(*key)
                 .is_none_or(|server| server.lease.is_none())
         };
@@ -281,11 +277,11 @@ impl Pass {
                 true
             };
             for slot in slots.into_iter().filter(|slot| *slot < RETRIES) {
-                visit_urls(&staged.rows, key, slot..slot + 1, &mut take)?;
+                visit_urls(&work.staged.rows, key, slot..slot + 1, &mut take)?;
             }
-            visit_urls(&staged.rows, key, RETRIES..u64::MAX, &mut take)?;
+            visit_urls(&work.staged.rows, key, RETRIES..u64::MAX, &mut take)?;
             urls.sort_unstable_by_key(|(slot, _)| *slot);
-            dropped += end(key, urls, servers, staged)?;
+            dropped += end(work, key, urls)?;
         }
         Ok(dropped)
     }
@@ -293,15 +289,16 @@ impl Pass {
 
 /// URLs of a server that wait, in the order of their slots, end. Gives how many.
 fn end(
+    work: &mut Work<'_>,
     key: ServerKey,
     urls: Vec<(u64, FrontierUrl)>,
-    servers: &mut Servers,
-    staged: &mut Staged<'_>,
 ) -> Result<u64, StoreError> {
-    let dropped = urls.len() as u64;
-    if dropped == 0 {
+    if urls.is_empty() {
         return Ok(0);
     }
+    let Work {
+        servers, staged, ..
+    } = work;
     servers.load(key)?;
     let Some(InPlay {
         server, partition, ..
@@ -311,7 +308,7 @@ fn end(
     };
     let slots: Vec<u64> = urls.iter().map(|(slot, _)| *slot).collect();
     for (slot, url) in urls {
-        partition.end(staged, key, slot, url, Drops::end());
+        partition.end(staged, key, slot, url, dropped());
     }
     let clock = partition.clock;
     server.queues.forget(
@@ -321,5 +318,5 @@ fn end(
         &slots,
     )?;
     staged.touch(key);
-    Ok(dropped)
+    Ok(slots.len() as u64)
 }

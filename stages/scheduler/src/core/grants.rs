@@ -1,24 +1,29 @@
 //! Grants connection jobs: for the server of the highest rank, to the fetcher whose turn it is.
 
-use crate::core::errands::Errands;
+use crate::core::doors::{Candidate, Doors};
+use crate::core::errands;
 use crate::core::fetchers::{Fetchers, Grantee};
-use crate::core::places::Places;
+use crate::core::work::Work;
 use crate::frontier::queue::{Queue, Wanted};
 use crate::frontier::rows::FrontierUrl;
 use crate::frontier::url_end::UrlEnd;
 use crate::frontier::validators;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::topic_of;
-use crate::keys::topic::{TopicIndex, TopicNumber};
+use crate::keys::topic::TopicNumber;
+use crate::known::record;
 use crate::servers::in_play::Servers;
 use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT, RobotsTask};
 use crate::servers::server::Server;
 use crate::servers::todo::Todo;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
+use rhumb_config::RecrawlPolicy;
+use rhumb_robots::Robots;
 use rhumb_stage::store::StoreError;
-use rhumb_url::path_of;
 use rhumb_url::time::Timestamp;
+use rhumb_url::{fingerprint, path_of};
+use rhumb_usage::Signals;
 use rhumb_wire::message::{Job, JobId, Origin, Outcome, Request, ToFetcher, Validators};
 use std::time::Duration;
 
@@ -26,6 +31,9 @@ use std::time::Duration;
 const JOB_BYTES_MAX: usize = 512 << 10;
 /// Of this many connections one is for servers in trouble, while the others are in use.
 const TROUBLED_PART: u64 = 16;
+
+/// Of this many visits of a page one asks for it whatever its validators.
+const CHECKED_PART: u64 = 16;
 
 /// What became of an attempt to grant a job.
 pub(crate) enum Granted {
@@ -97,32 +105,34 @@ impl Grants {
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn grant(
         &mut self,
-        servers: &mut Servers,
-        places: &mut Places,
-        errands: &mut Errands,
-        staged: &mut Staged<'_>,
+        work: &mut Work<'_>,
+        doors: &mut Doors,
     ) -> Result<Granted, StoreError> {
-        if self.is_draining || self.is_stopped || servers.paused().has_all() {
+        if self.is_draining || self.is_stopped || work.servers.paused().has_all() {
             return Ok(Granted::NoneLeft);
         }
-        let now = staged.now;
-        let settings = staged.settings;
+        let now = work.staged.now;
+        let settings = work.staged.settings;
         let Some(grantee) = self.fetchers.next(now) else {
             return Ok(Granted::NoFetcher);
         };
-        let pages_left = servers.shares().crawl().left();
-        let next = next_server(servers, places, self.fetchers.credit(now), staged);
-        let Some((key, topic)) = next else {
+        let free = self.fetchers.credit(now);
+        let connections = work.servers.load_of_all().jobs + free;
+        let troubled_too = has_room_for_trouble(free, work.servers);
+        let Some(next) = Doors::asked(work, connections, troubled_too) else {
             return Ok(Granted::NoneLeft);
         };
-        let budgets = servers.budgets(key);
-        let Some(in_play) = servers.in_play(key, "granting a job to a server that is ready") else {
+        let Candidate { key, budgets, .. } = next;
+        let Some(in_play) = work
+            .servers
+            .in_play(key, "granting a job to a server that is ready")
+        else {
             return Ok(Granted::NoneLeft);
         };
         let server = in_play.server;
         let grantee = self.fetchers.but(now, server.unreached_by, grantee);
-        staged.touch(key);
-        let todo = server.todo(key, now, settings, budgets, &places.circles);
+        work.staged.touch(key);
+        let todo = server.todo(key, now, settings, budgets, &work.places.circles);
         let Some(address) = server.address.first().filter(|_| todo == Todo::Job) else {
             return Ok(Granted::Nothing);
         };
@@ -132,46 +142,51 @@ impl Grants {
             number: self.jobs + 1,
         };
         let holder = (grantee.fetcher.clone(), grantee.life);
-        let mut lease = Lease::new(id, (address, topic), now, settings.job_lease, holder);
+        let mut lease = Lease::new(
+            id,
+            (address, next.topic),
+            now,
+            settings.scheduler.job_lease,
+            holder,
+        );
+        let endings_left = work.staged.endings_left;
         let requests = if !server.errands.is_empty() || server.needs_robots(now, settings) {
             vec![robots_request(settings, now, server, &mut lease)]
         } else {
-            let pages_max = places.queue.limits.pages_max(topic) as u64;
-            fill(
-                key,
-                pages_left.min(budgets.left()).min(pages_max),
-                &mut lease,
-                servers,
-                errands,
-                staged,
-            )?
+            fill(work, key, next.pages, &mut lease)?
         };
         if requests.is_empty() {
+            let ended_none = work.staged.endings_left == endings_left;
+            if let Some(server) = work.servers.get_mut(key).filter(|_| ended_none) {
+                server.waits_for_visits(now);
+            }
             return Ok(Granted::Nothing);
         }
-        if let Some(server) = servers.get_mut(key) {
-            let seconds = server.connection_s(requests.len() as u64, settings, &places.speeds);
+        if let Some(server) = work.servers.get_mut(key) {
+            let seconds = server.connection_s(requests.len() as u64, settings, &work.places.speeds);
             lease.expected = Duration::try_from_secs_f64(seconds).unwrap_or_default();
             server.served = lease
                 .slots
                 .front()
                 .map_or(server.served, |slot| topic_of(*slot));
-            places.connect(key, server, &mut lease, staged);
         }
-        self.send_job(key, lease, requests, &grantee, servers, staged);
+        doors.granted(work, key, &mut lease);
+        self.send_job(work, key, lease, requests, &grantee);
         Ok(Granted::Job(grantee.fetcher))
     }
 
     /// Stages the lease, and the job that is sent once it is committed.
     fn send_job(
         &mut self,
+        work: &mut Work<'_>,
         key: ServerKey,
         lease: Lease,
         requests: Vec<Request>,
         grantee: &Grantee,
-        servers: &mut Servers,
-        staged: &mut Staged<'_>,
     ) {
+        let Work {
+            servers, staged, ..
+        } = work;
         let Some(in_play) = servers.in_play(key, "granting a job") else {
             return;
         };
@@ -179,7 +194,7 @@ impl Grants {
         let partition = in_play.partition;
         let settings = staged.settings;
         // A longer try comes after it.
-        let is_short_try = server.is_stranger() && settings.attempts > 1;
+        let is_short_try = server.is_stranger() && settings.scheduler.attempts > 1;
         self.jobs += 1;
         partition.counts.jobs += 1;
         let job = Job {
@@ -187,12 +202,12 @@ impl Grants {
             life: grantee.life,
             ask: grantee.ask,
             partition: key.partition,
-            lease_ms: millis(settings.job_lease),
+            lease_ms: millis(settings.scheduler.job_lease),
             kind: lease.kind(),
             server: server.name.to_string(),
             addresses: server.address.addresses().to_vec(),
             gap_ms: millis(server.gap(settings)),
-            first_answer_ms: is_short_try.then(|| millis(settings.first_answer_timeout)),
+            first_answer_ms: is_short_try.then(|| millis(settings.limits.first_answer_timeout)),
             requests,
         };
         for request in &job.requests {
@@ -209,36 +224,6 @@ impl Grants {
     }
 }
 
-/// The server that goes next, and for which topic. `free`: connections that fetchers ask jobs for.
-fn next_server(
-    servers: &mut Servers,
-    places: &mut Places,
-    free: u64,
-    staged: &Staged<'_>,
-) -> Option<(ServerKey, TopicIndex)> {
-    let now = staged.now;
-    let settings = staged.settings;
-    let connections = servers.load_of_all().jobs + free;
-    let troubled_too = has_room_for_trouble(free, servers);
-    if servers.shares().crawl().left() > 0 {
-        return places.queue.next(now, connections, troubled_too);
-    }
-    // Errands need no budget, and stand for the first preparation.
-    let next = places
-        .queue
-        .first_of(settings.topics.first_preparation(), troubled_too);
-    let has_errands = |key| {
-        servers
-            .get(key)
-            .is_some_and(|server| !server.errands.is_empty())
-    };
-    let next = next.filter(|(key, _)| has_errands(*key));
-    if next.is_none() && places.queue.ready() > 0 {
-        servers.shares_mut().want_for_crawl(now);
-    }
-    next
-}
-
 /// Returns whether a server in trouble may be given a connection. Some of these servers keep theirs
 /// until a time-out, and would take all. So they hold a small part of the connections, and more
 /// only while more than half are free.
@@ -250,97 +235,152 @@ fn has_room_for_trouble(free: u64, servers: &Servers) -> bool {
 
 /// Takes URLs of a server for one connection. Those that its robots.txt disallows end here.
 fn fill(
+    work: &mut Work<'_>,
     key: ServerKey,
     pages_left: u64,
     lease: &mut Lease,
-    servers: &mut Servers,
-    errands: &mut Errands,
-    staged: &mut Staged<'_>,
 ) -> Result<Vec<Request>, StoreError> {
-    let Some(in_play) = servers.in_play(key, "filling a job") else {
+    let robots = errands::rules(work, key)?;
+    let Some(mut at) = work.at(key, "filling a job") else {
         return Ok(Vec::new());
     };
-    let server = in_play.server;
-    let partition = in_play.partition;
-    let settings = staged.settings;
-    let robots = errands.rules(key, server, staged)?;
-    let limit = server
-        .requests_max(settings)
-        .min(usize::try_from(pages_left).unwrap_or(usize::MAX));
-    let clock = partition.clock;
-    let fresh_first = server.was_set_aside();
+    let settings = at.staged.settings;
+    // Planned visits count for no budget.
+    let visits = u64::from(at.server.visits_out);
+    let pages_max = usize::try_from(pages_left.max(visits)).unwrap_or(usize::MAX);
+    let limit = at.server.requests_max(settings).min(pages_max);
+    let mut pages_left = pages_left;
+    let clock = at.partition.clock;
+    // Without a budget there is nothing for what is new.
+    let fresh_first = at.server.was_set_aside() && pages_left > 0;
     let mut requests = Vec::new();
     let mut bytes = 0;
-    let is_of_topic = |number: &TopicNumber| partition.topics.index_of(*number) == lease.topic;
-    let numbers: Vec<TopicNumber> = server
+    let is_of_topic = |number: &TopicNumber| at.partition.topics.index_of(*number) == lease.topic;
+    let numbers: Vec<TopicNumber> = at
+        .server
         .queues
         .going()
         .map(Queue::topic)
         .filter(is_of_topic)
         .collect();
-    let lane = server.queues.lane(&numbers, staged.now);
-    while requests.len() < limit && bytes < JOB_BYTES_MAX && staged.endings_left > 0 {
+    let lane = at.server.queues.lane(&numbers, at.staged.now);
+    while requests.len() < limit && bytes < JOB_BYTES_MAX && at.staged.endings_left > 0 {
         // What lies behind others has jobs of its own, when it is its server's turn.
-        if server.queues.lane(&numbers, staged.now) != lane {
+        if at.server.queues.lane(&numbers, at.staged.now) != lane {
             break;
         }
-        let limit = (limit - requests.len()).min(staged.endings_left);
+        let limit = (limit - requests.len()).min(at.staged.endings_left);
         let wanted = Wanted {
             limit,
             fresh_first,
             all_lanes: false,
         };
         let restore = |stored| clock.restore(stored);
-        let urls =
-            server
-                .queues
-                .take_of(&numbers, &staged.rows, key, staged.now, restore, wanted)?;
+        let urls = at.server.queues.take_of(
+            &numbers,
+            &at.staged.rows,
+            key,
+            at.staged.now,
+            restore,
+            wanted,
+        )?;
         if urls.is_empty() {
             break;
         }
         let mut left = Vec::new();
-        for (slot, url) in server.sort_out(key, urls, staged) {
-            if bytes >= JOB_BYTES_MAX {
+        for (slot, url) in Doors::taken(&mut at, urls) {
+            let is_over_budget = !url.is_planned() && pages_left == 0;
+            if bytes >= JOB_BYTES_MAX || is_over_budget {
                 left.push(slot);
-            } else if robots
-                .as_ref()
-                .is_none_or(|robots| robots.allows(path_of(&url.url)))
-            {
-                bytes += url.bytes();
-                lease.slots.push_back(slot);
-                let validators = match url.origin.again {
-                    0 => Validators::default(),
-                    _ => validators::read(&staged.rows, key, &url.url)?,
-                };
-                let FrontierUrl {
-                    url,
-                    origin,
-                    attempts,
-                    ..
-                } = url;
-                requests.push(Request {
-                    slot,
-                    url,
-                    origin,
-                    attempts,
-                    validators,
-                });
-            } else {
-                staged.endings_left -= 1;
-                partition.end(
-                    staged,
-                    key,
-                    slot,
-                    url,
-                    UrlEnd::without_response(Outcome::Disallowed, "robots.txt"),
-                );
+                continue;
+            }
+            pages_left = pages_left.saturating_sub(u64::from(!url.is_planned()));
+            match admitted(robots.as_deref(), &url, settings) {
+                Ok(usage) => {
+                    bytes += url.bytes() + usage.bytes();
+                    lease.slots.push_back(slot);
+                    requests.push(request(key, slot, url, usage, at.staged)?);
+                }
+                Err(end) => {
+                    at.staged.endings_left -= 1;
+                    at.partition.end(at.staged, key, slot, url, *end);
+                }
             }
         }
-        server
+        let is_over = !left.is_empty();
+        at.server
             .queues
             .give_back(left.into_iter(), settings.head_max());
+        if is_over {
+            break;
+        }
     }
     Ok(requests)
+}
+
+/// What robots.txt says of the use of a URL that may be fetched; how one ends that may not.
+fn admitted(
+    robots: Option<&Robots>,
+    url: &FrontierUrl,
+    settings: &Settings,
+) -> Result<Signals, Box<UrlEnd>> {
+    let Some(robots) = robots else {
+        return Ok(Signals::default());
+    };
+    let path = path_of(&url.url);
+    if !robots.allows(path) {
+        let end = UrlEnd::without_response(Outcome::Disallowed, "robots.txt");
+        return Err(Box::new(end));
+    }
+    let usage = Signals::of_robots_txt(&robots.usage(path));
+    let topic = &url.origin.topic;
+    match settings.usages.of(topic).skips(usage.stances) {
+        true => Err(Box::new(UrlEnd::unwanted(usage))),
+        false => Ok(usage),
+    }
+}
+
+/// The request for a URL, with what is known of its last fetch.
+fn request(
+    key: ServerKey,
+    slot: u64,
+    url: FrontierUrl,
+    usage: Signals,
+    staged: &Staged<'_>,
+) -> Result<Request, StoreError> {
+    let is_conditional = match url.is_planned() {
+        true => !is_checked(&url),
+        false => url.origin.again != 0,
+    };
+    let validators = match is_conditional {
+        true => validators::read(&staged.rows, key, &url.url)?,
+        false => Validators::default(),
+    };
+    let known = match url.is_planned() {
+        true => record::read(&staged.rows, key, fingerprint(&url.url))?,
+        false => None,
+    };
+    let recrawl = staged.settings.recrawl_of(&url.origin.topic);
+    let is_visited_again = recrawl.policy != RecrawlPolicy::None;
+    let text = known.as_ref().map(|known| known.text.known);
+    Ok(Request {
+        slot,
+        url: url.url,
+        origin: url.origin,
+        attempts: url.attempts,
+        validators,
+        usage,
+        visit: url.visit,
+        body: known.as_ref().map_or(0, |known| known.body),
+        text: is_visited_again.then(|| Box::new(text.unwrap_or_default())),
+        visited_ms: known.map_or(0, |known| known.answered_ms),
+    })
+}
+
+/// Returns whether a visit asks for the page whatever its validators: so a server is found out that
+/// says of all pages that they have not changed.
+fn is_checked(url: &FrontierUrl) -> bool {
+    (fingerprint(&url.url) >> 32).wrapping_add(url.visit.into()) % CHECKED_PART == 0
 }
 
 /// The one request of a robots job. It is for others that wait for an answer first, else for the
@@ -375,8 +415,7 @@ fn robots_request(
         slot: ROBOTS_SLOT,
         url,
         origin,
-        attempts: 0,
-        validators: Validators::default(),
+        ..Request::default()
     }
 }
 

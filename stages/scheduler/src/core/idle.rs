@@ -3,6 +3,7 @@
 //!
 //! Invariant: a question changes nothing, and brings no server into memory.
 
+use crate::budget::shares::Pages;
 use crate::core::grants::Grants;
 use crate::core::places::Places;
 use crate::frontier::queue::Queue;
@@ -264,6 +265,10 @@ impl Inquiry<'_> {
         }))
     }
 
+    fn has_crawl_pages_left(&self) -> bool {
+        self.servers.shares().budget(Pages::Crawl).left() > 0
+    }
+
     /// Returns whether nothing is left here of the budgets of the topics whose URLs may be tried.
     fn has_no_pages_left(&self, key: ServerKey, server: &Server) -> bool {
         let topics = self
@@ -392,7 +397,7 @@ impl Inquiry<'_> {
                 Todo::Errand(_) => Idle::RobotsAwaited(Duration::ZERO),
                 Todo::Job if self.grants.is_draining() => Idle::Draining,
                 Todo::Job if self.grants.is_stopped() => Idle::Stopped,
-                Todo::Job if self.servers.shares().crawl().left() == 0 => Idle::EnoughPages,
+                Todo::Job if !self.has_crawl_pages_left() => Idle::EnoughPages,
                 Todo::Job if self.has_no_pages_left(key, &server) => Idle::BudgetReserved,
                 Todo::Job => Idle::Ready {
                     before: self.places.queue.before(&server.place),

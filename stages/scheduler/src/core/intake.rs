@@ -1,20 +1,19 @@
 //! New URLs come into the frontier, and addresses of servers with them.
 //!
 //! Invariant: each URL is taken on once, however often and in whatever batch it comes: its serial
-//! number tells (P3). A partition that was split keeps the serial numbers that it gave; its URLs
-//! are its halves', which are here as long as not all of them have come.
+//! number tells (P3). One whose page is given as known waits for nothing, and has no outcome. A
+//! partition that was split keeps the serial numbers that it gave; its URLs are its halves', which
+//! are here as long as not all of them have come.
 
-use crate::core::drops::Drops;
-use crate::core::traps::Traps;
+use crate::core::doors::Doors;
+use crate::core::recrawl::given::Given;
+use crate::core::work::Work;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::Lane;
 use crate::keys::topic::TopicNumber;
 use crate::ranking::policy::order;
-use crate::servers::in_play::{InPlay, Servers};
-use crate::step::staged::Staged;
+use crate::servers::in_play::Servers;
 use rhumb_stage::store::StoreError;
-use rhumb_url::fingerprint;
 use rhumb_wire::message::{Origin, ReadyUrls, Resolution};
 
 /// Takes on the new URLs of a batch, and the addresses in it. A batch without URLs is the answer to
@@ -27,20 +26,18 @@ use rhumb_wire::message::{Origin, ReadyUrls, Resolution};
 ///
 /// The store cannot be read, or a row is not understood.
 pub(crate) fn take_on(
-    servers: &mut Servers,
-    drops: &Drops,
-    traps: &mut Traps,
+    work: &mut Work<'_>,
+    doors: &mut Doors,
     ready: &ReadyUrls,
-    staged: &mut Staged<'_>,
 ) -> Result<u64, StoreError> {
     if ready.urls.is_empty() {
-        return learn_addresses(servers, ready, staged);
+        return learn_addresses(work, ready);
     }
     let mut malformed = 0;
     let keys: Vec<Option<ServerKey>> = ready
         .servers
         .iter()
-        .map(|of| key_of(servers, ready, &of.server))
+        .map(|of| key_of(work.servers, ready, &of.server))
         .collect();
     let mut is_loaded = vec![false; keys.len()];
     // Of the origins of the batch, with the partitions that gave them.
@@ -58,12 +55,12 @@ pub(crate) fn take_on(
         let server = server as usize;
         let origin_at = origin_at as usize;
         let origin = ready.origins.get(origin_at);
-        let Some(numbered) = servers.partition(ready.partition) else {
+        let Some(numbered) = work.servers.partition(ready.partition) else {
             continue;
         };
         if numbered.serials.contains(serial) {
             numbered.counts.repeated += 1;
-            staged.partitions.insert(ready.partition);
+            work.staged.partitions.insert(ready.partition);
             continue;
         }
         let (Some(&Some(key)), Some(origin)) = (keys.get(server), origin) else {
@@ -71,76 +68,89 @@ pub(crate) fn take_on(
             continue;
         };
         numbered.serials.insert(serial);
-        staged.serials.insert(ready.partition);
-        // Another one when the partition that gave the number was split.
-        let is_dropped = drops.order_for(url, origin).is_some();
-        if let Some(partition) = servers.partition(key.partition) {
-            partition.counts.new += 1;
-            staged.partitions.insert(key.partition);
-            if is_dropped {
-                partition.end_on_arrival(
-                    staged,
-                    key,
-                    frontier_url(url, origin, serial),
-                    Drops::end(),
-                );
-                continue;
-            }
+        work.staged.serials.insert(ready.partition);
+        if arrives(work, doors, key, url, origin, serial)? {
+            continue;
         }
         if !std::mem::replace(&mut is_loaded[server], true) {
             let found = &ready.servers[server];
-            servers.load_or_make(key, &found.server)?;
-            learn_address(servers, key, found.resolution.as_ref(), staged);
+            work.servers.load_or_make(key, &found.server)?;
+            learn_address(work, key, found.resolution.as_ref());
         }
         let url = frontier_url(url, origin, serial);
         let known = numbers[origin_at]
             .filter(|(of, _)| *of == key.partition)
             .map(|(_, topic)| topic);
-        numbers[origin_at] =
-            put(servers, traps, key, &url, known, staged).map(|topic| (key.partition, topic));
+        numbers[origin_at] = put(work, doors, key, &url, known).map(|topic| (key.partition, topic));
     }
-    if let Some(partition) = servers.partition(ready.partition).filter(|_| malformed > 0) {
+    if let Some(partition) = work
+        .servers
+        .partition(ready.partition)
+        .filter(|_| malformed > 0)
+    {
         partition.counts.malformed += malformed;
-        staged.partitions.insert(ready.partition);
+        work.staged.partitions.insert(ready.partition);
     }
     Ok(malformed)
 }
 
+/// Counts a new URL. Returns whether it waits for nothing: its page is given as known, or it ends at
+/// once.
+fn arrives(
+    work: &mut Work<'_>,
+    doors: &mut Doors,
+    key: ServerKey,
+    url: &str,
+    origin: &Origin,
+    serial: u64,
+) -> Result<bool, StoreError> {
+    // Another one when the partition that gave the number was split.
+    if let Some(partition) = work.servers.partition(key.partition) {
+        partition.counts.new += 1;
+        work.staged.partitions.insert(key.partition);
+    }
+    if let Some(last) = origin.last_visit() {
+        let given = Given {
+            url,
+            origin,
+            serial,
+            last,
+        };
+        doors.recrawl.give(work, key, &given)?;
+        return Ok(true);
+    }
+    let Some(end) = doors.admitted(url, origin) else {
+        return Ok(false);
+    };
+    let Some(partition) = work.servers.partition(key.partition) else {
+        return Ok(false);
+    };
+    let url = frontier_url(url, origin, serial);
+    partition.end_on_arrival(&mut work.staged, key, url, end);
+    Ok(true)
+}
+
 /// Puts a new URL into the queue of its topic. Gives the number of that, which may be `known`.
 fn put(
-    servers: &mut Servers,
-    traps: &mut Traps,
+    work: &mut Work<'_>,
+    doors: &mut Doors,
     key: ServerKey,
     url: &FrontierUrl,
     known: Option<TopicNumber>,
-    staged: &mut Staged<'_>,
 ) -> Option<TopicNumber> {
-    let InPlay {
-        server, partition, ..
-    } = servers.in_play(key, "taking on a URL")?;
-    let settings = staged.settings;
-    let lane = traps.lane(key, server, url, settings);
-    let order = order(
-        settings.policy(),
-        settings.quality.quality(&url.url, &url.origin),
-    )
-    .in_lane(lane);
-    let topic =
-        known.unwrap_or_else(|| partition.number_of(staged, key.partition, &url.origin.topic));
-    partition.count_new(staged, key.partition, topic);
-    let slot = server.queues.push(
-        &mut staged.rows,
-        key,
-        topic,
-        url,
-        order,
-        settings.head_max(),
-    );
-    if lane == Lane::Ahead && settings.later_links_count(&url.origin.topic) {
-        staged
-            .index
-            .note(&mut staged.rows, key, fingerprint(&url.url), slot);
-    }
+    let mut at = work.at(key, "taking on a URL")?;
+    let settings = at.staged.settings;
+    let topic = known.unwrap_or_else(|| {
+        at.partition
+            .number_of(at.staged, key.partition, &url.origin.topic)
+    });
+    let lane = doors.queued(&mut at, topic, url);
+    let quality = settings.quality.quality(&url.url, &url.origin);
+    let order = order(settings.policy(), quality).in_lane(lane);
+    let rows = &mut at.staged.rows;
+    let queues = &mut at.server.queues;
+    let slot = queues.push(rows, key, topic, url, order, settings.head_max());
+    Doors::waits(&mut at, slot, url);
     Some(topic)
 }
 
@@ -151,6 +161,7 @@ fn frontier_url(url: &str, origin: &Origin, serial: u64) -> FrontierUrl {
         serial,
         attempts: 0,
         not_before: 0,
+        visit: 1,
     }
 }
 
@@ -162,33 +173,27 @@ fn key_of(servers: &Servers, ready: &ReadyUrls, server: &str) -> Option<ServerKe
         .filter(|key| servers.covers(ready.partition, *key))
 }
 
-fn learn_addresses(
-    servers: &mut Servers,
-    ready: &ReadyUrls,
-    staged: &mut Staged<'_>,
-) -> Result<u64, StoreError> {
+fn learn_addresses(work: &mut Work<'_>, ready: &ReadyUrls) -> Result<u64, StoreError> {
     let mut malformed = 0;
     for found in &ready.servers {
-        let Some(key) = key_of(servers, ready, &found.server) else {
+        let Some(key) = key_of(work.servers, ready, &found.server) else {
             malformed += 1;
             continue;
         };
         // Asked for before its partition was split and moved: whoever has it asks again.
-        if servers.owns(key.partition) {
-            servers.load(key)?;
-            learn_address(servers, key, found.resolution.as_ref(), staged);
+        if work.servers.owns(key.partition) {
+            work.servers.load(key)?;
+            learn_address(work, key, found.resolution.as_ref());
         }
     }
     Ok(malformed)
 }
 
 /// A server that is not known keeps nothing. Its address comes again with its first URL.
-fn learn_address(
-    servers: &mut Servers,
-    key: ServerKey,
-    found: Option<&Resolution>,
-    staged: &mut Staged<'_>,
-) {
+fn learn_address(work: &mut Work<'_>, key: ServerKey, found: Option<&Resolution>) {
+    let Work {
+        servers, staged, ..
+    } = work;
     if let Some(server) = servers.get_mut(key) {
         match found {
             Some(found) => server.address.learn(staged.now, found, staged.settings),

@@ -7,12 +7,12 @@
 //! Source: Abiteboul, Preda and Cobena 2003 (OPIC).
 
 use crate::core::drops::Drops;
+use crate::core::work::Work;
 use crate::frontier::queue::Queue;
 use crate::frontier::rows::{FrontierUrl, find_url, write_url};
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::{Lane, lane_of, order_of, quality_of, topic_of};
 use crate::ranking::policy::order;
-use crate::servers::in_play::Servers;
 use crate::step::staged::Staged;
 use rhumb_stage::store::StoreError;
 use rhumb_url::fingerprint;
@@ -37,14 +37,13 @@ impl Lifts {
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn take(
         &mut self,
-        servers: &mut Servers,
+        work: &mut Work<'_>,
         drops: &Drops,
         boosts: &Boosts,
-        staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
         for boost in boosts.boosts.iter().take(LIFTS_PER_STEP) {
-            let is_lifted = match find(servers, drops, boost, staged)? {
-                Some(found) => lift(servers, found, boost.worth, staged),
+            let is_lifted = match find(work, drops, boost)? {
+                Some(found) => lift(work, found, boost.worth),
                 None => false,
             };
             match is_lifted {
@@ -68,13 +67,24 @@ impl Lifts {
     }
 }
 
+/// A new URL waits in this slot: it is found there when later links count.
+pub(crate) fn note(key: ServerKey, slot: u64, url: &FrontierUrl, staged: &mut Staged<'_>) {
+    if lane_of(slot) == Lane::Ahead && staged.settings.later_links_count(&url.origin.topic) {
+        staged
+            .index
+            .note(&mut staged.rows, key, fingerprint(&url.url), slot);
+    }
+}
+
 /// A URL that may be lifted, with its server and slot.
 fn find(
-    servers: &Servers,
+    work: &Work<'_>,
     drops: &Drops,
     boost: &Boost,
-    staged: &Staged<'_>,
 ) -> Result<Option<(ServerKey, u64, FrontierUrl)>, StoreError> {
+    let Work {
+        servers, staged, ..
+    } = work;
     let partition = servers.partition_of_hash(boost.host);
     // A drop that has looked at a part of the slots would miss what moves there.
     if !servers.owns(partition) || drops.are_at_work_on(partition) {
@@ -110,11 +120,13 @@ fn find(
 
 /// Moves a URL to where it belongs now. Returns whether that is another place.
 fn lift(
-    servers: &mut Servers,
+    work: &mut Work<'_>,
     (key, slot, mut url): (ServerKey, u64, FrontierUrl),
     worth: Quality,
-    staged: &mut Staged<'_>,
 ) -> bool {
+    let Work {
+        servers, staged, ..
+    } = work;
     let settings = staged.settings;
     let quality = settings
         .quality

@@ -1,17 +1,10 @@
-//! Keeps each server in the place where it belongs, and ends the URLs of servers that will not be
-//! contacted.
-//!
-//! In: servers that a step touched, and those whose wait is over. Out: questions that have to be
-//! answered before a server can be contacted (its address, its robots.txt), and outcomes of URLs
-//! that end without a contact.
+//! The places of servers, and the room that they take there: in circles, in the turns and the rates
+//! of topics.
 //!
 //! Invariant: when a server does not take the room it waited for, the next one that waits for it is
 //! looked after.
 
-use crate::core::errands::Errands;
-use crate::core::yields::Yields;
-use crate::frontier::queue::{Queue, Wanted};
-use crate::frontier::url_end::UrlEnd;
+use crate::frontier::queue::Queue;
 use crate::keys::budget::{Budget, Budgets};
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
@@ -23,19 +16,16 @@ use crate::ranking::policy::Rank;
 use crate::ranking::ready_queue::{MoveTo, ReadyQueue, Standing};
 use crate::ranking::speeds::Speeds;
 use crate::ranking::turns::Account;
-use crate::servers::in_play::{InPlay, Servers};
+use crate::servers::in_play::Servers;
 use crate::servers::lease::Lease;
 use crate::servers::server::Server;
-use crate::servers::todo::Todo;
 use crate::servers::topic_numbers::TopicNumbers;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
 use rhumb_stage::store::{StoreError, Table};
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{JobKind, Outcome};
 use std::cmp::Reverse;
-use std::time::Duration;
 
 /// Table of topics: name, none for those that are not configured → how it stands in the turns.
 pub(crate) const TURNS: Table = "turns";
@@ -53,12 +43,10 @@ pub(crate) struct Places {
     pub(crate) queue: ReadyQueue,
     pub(crate) circles: Circles,
     pub(crate) speeds: Speeds,
-    pub(crate) yields: Yields,
 }
 
 impl Places {
-    /// No places yet, but for the jobs that are out, of which `circles` do not know yet. The topics
-    /// stand as they were stored.
+    /// No places yet. The topics stand as they were stored.
     ///
     /// # Errors
     ///
@@ -82,16 +70,11 @@ impl Places {
             }
         }
         queue.limits.has_part(servers.part());
-        let mut places = Places {
+        Ok(Places {
             queue,
             circles,
             speeds: Speeds::default(),
-            yields: Yields::default(),
-        };
-        servers
-            .connected()
-            .for_each(|(key, server, lease)| places.restore(key, server, lease, settings));
-        Ok(places)
+        })
     }
 
     /// Writes how topics stand whose turns a step changed.
@@ -110,83 +93,8 @@ impl Places {
         }
     }
 
-    /// Puts a server where it belongs, and asks the questions that have to be answered first.
-    ///
-    /// A server that is not in memory has no place: a report may name a server that is not known.
-    ///
-    /// # Errors
-    ///
-    /// The store cannot be read, or a row is not understood.
-    pub(crate) fn find(
-        &mut self,
-        key: ServerKey,
-        servers: &mut Servers,
-        errands: &mut Errands,
-        staged: &mut Staged<'_>,
-    ) -> Result<(), StoreError> {
-        let now = staged.now;
-        let settings = staged.settings;
-        servers.account(key);
-        let connections = servers.load_of_all().jobs;
-        // Each round but the last takes away what made it: a question asked, errands refused,
-        // robots given up.
-        loop {
-            let budgets = servers.budgets(key);
-            if servers.get(key).is_none() {
-                return Ok(());
-            }
-            let Some(InPlay {
-                server, partition, ..
-            }) = servers.in_play(key, "finding its place")
-            else {
-                return Ok(());
-            };
-            let to = match server.todo(key, now, settings, budgets, &self.circles) {
-                Todo::Nothing => {
-                    staged.idle.insert(key);
-                    MoveTo::Idle
-                }
-                Todo::Wait(until, what) => {
-                    self.yield_to_own(key, server, &partition.topics, connections, staged);
-                    MoveTo::Until(until, what)
-                }
-                Todo::Hold(room) => {
-                    if let Room::Circle(circle) = room {
-                        self.circles.want(circle, now, settings);
-                    }
-                    MoveTo::Held(room)
-                }
-                Todo::Job => self.ready(key, server, &partition.topics, staged)?,
-                Todo::End => MoveTo::Ending,
-                Todo::Resolve => {
-                    server.address.asked(now, settings);
-                    staged
-                        .messages
-                        .refresh(key.partition, server.name.to_string());
-                    continue;
-                }
-                Todo::Errand(url) => {
-                    server.robots.asked(now, settings);
-                    let asker = server.name.to_string();
-                    errands.want(url, asker, servers, staged)?;
-                    continue;
-                }
-                Todo::Refuse => {
-                    for task in std::mem::take(&mut server.errands) {
-                        errands.deliver(&task.asker, None, servers, staged)?;
-                    }
-                    continue;
-                }
-            };
-            self.put(key, server, to, budgets, staged);
-            let domain = server.domain;
-            servers.shares_mut().want_for_domain(now, domain);
-            return Ok(());
-        }
-    }
-
     /// The place of a server that may get a job, by its ranks.
-    fn ready(
+    pub(crate) fn ready(
         &self,
         key: ServerKey,
         server: &mut Server,
@@ -276,7 +184,7 @@ impl Places {
     }
 
     /// Moves a server, and passes on the room that it does not take.
-    fn put(
+    pub(crate) fn put(
         &mut self,
         key: ServerKey,
         server: &mut Server,
@@ -332,91 +240,24 @@ impl Places {
         }
     }
 
-    /// The job of a server yields when URLs of a higher topic wait there: a server has one
-    /// connection.
-    fn yield_to_own(
-        &mut self,
-        key: ServerKey,
-        server: &mut Server,
-        numbers: &TopicNumbers,
-        connections: u64,
-        staged: &mut Staged<'_>,
-    ) {
-        let topics = &staged.settings.topics;
-        let (Some(lease), false) = (server.lease.as_mut(), topics.is_one()) else {
-            return;
-        };
-        let priority = topics.priority(lease.topic);
-        let due = server
-            .queues
-            .going()
-            .filter(|queue| queue.ready_at() <= staged.now);
-        let mut due = due.map(|queue| numbers.index_of(queue.topic()));
-        let may = |topic| self.queue.limits.may(topic, staged.now, connections);
-        let is_higher = due.any(|topic| topics.priority(topic) > priority && may(topic));
-        if is_higher && self.yields.ask(priority, key) {
-            staged.stopped.push(lease.yields());
-        }
-    }
-
-    /// Jobs of lower topics yield, as many as servers of the highest one wait for connections.
-    pub(crate) fn preempt(&mut self, servers: &mut Servers, staged: &mut Staged<'_>) {
-        let connections = servers.load_of_all().jobs;
-        let topics = &staged.settings.topics;
-        let Some(lowest) = self.yields.lowest().filter(|_| !topics.is_one()) else {
-            return;
-        };
-        let urgent = self
-            .queue
-            .most_urgent(topics, staged.now, connections)
-            .filter(|(priority, _)| *priority > lowest);
-        let Some((priority, waiting)) = urgent else {
-            return;
-        };
-        for (priority, key) in self.yields.for_servers(priority, waiting) {
-            self.yields.ask(priority, key);
-            let lease = servers
-                .get_mut(key)
-                .and_then(|server| server.lease.as_mut());
-            staged.stopped.extend(lease.map(|lease| lease.yields()));
-        }
-    }
-
-    /// A job of a server that was out when this life began counts again.
-    fn restore(&mut self, key: ServerKey, server: &Server, lease: &Lease, settings: &Settings) {
-        self.began(key, lease, settings);
-        self.queue.turns.charge(lease.topic, Duration::ZERO);
-        self.queue.limits.connected(lease.topic);
-        for circle in server.circles_of(lease, settings).into_iter().flatten() {
-            self.circles.restore(circle, settings);
-        }
-    }
-
-    /// A granted job counts from now on.
-    pub(crate) fn connect(
-        &mut self,
-        key: ServerKey,
-        server: &Server,
-        lease: &mut Lease,
-        staged: &mut Staged<'_>,
-    ) {
-        let settings = staged.settings;
-        self.began(key, lease, settings);
+    /// A job has a turn of its topic: granted now, or in an earlier life.
+    pub(crate) fn take_turn(&mut self, lease: &Lease) {
         self.queue.turns.charge(lease.topic, lease.expected);
         self.queue.limits.connected(lease.topic);
+    }
+
+    /// The pages of a job count for the rates of its topic from now on.
+    pub(crate) fn take_rate(&mut self, lease: &mut Lease, staged: &mut Staged<'_>) {
         lease.page_bytes = self
             .queue
             .limits
             .request(lease.topic, staged.now, lease.slots.len());
         staged.turns.insert(lease.topic);
-        for circle in server.circles_of(lease, settings).into_iter().flatten() {
-            self.circles.connect(circle, settings);
-        }
     }
 
     /// So many pages of a job were not requested. Those of one from an earlier life were never
     /// charged to this one.
-    pub(crate) fn spare(&mut self, lease: &Lease, pages: usize, now: Timestamp) {
+    pub(crate) fn give_rate_back(&mut self, lease: &Lease, pages: usize, now: Timestamp) {
         if !lease.is_restored() {
             self.queue
                 .limits
@@ -424,34 +265,19 @@ impl Places {
         }
     }
 
-    fn began(&mut self, key: ServerKey, lease: &Lease, settings: &Settings) {
-        if lease.kind() == JobKind::Pages && !lease.is_stopped {
-            self.yields
-                .began(settings.topics.priority(lease.topic), key);
-        }
-    }
-
-    /// The connection of a lease is closed.
-    pub(crate) fn close(
-        &mut self,
-        key: ServerKey,
-        server: &Server,
-        lease: &Lease,
-        staged: &mut Staged<'_>,
-    ) {
-        self.yields
-            .ended(staged.settings.topics.priority(lease.topic), key);
+    /// The turn of a job is over.
+    pub(crate) fn end_turn(&mut self, lease: &Lease, staged: &mut Staged<'_>) {
         self.queue.limits.closed(lease.topic);
-        self.spare(lease, lease.slots.len(), staged.now);
+        self.give_rate_back(lease, lease.slots.len(), staged.now);
         self.queue
             .turns
             .settle(lease.topic, lease.expected, lease.lasted(staged.now));
         staged.turns.insert(lease.topic);
-        for circle in server
-            .circles_of(lease, staged.settings)
-            .into_iter()
-            .flatten()
-        {
+    }
+
+    /// A job leaves the circles that it counted for.
+    pub(crate) fn leave_circles(&mut self, circles: [Option<Circle>; 2], staged: &mut Staged<'_>) {
+        for circle in circles.into_iter().flatten() {
             self.circles.close(circle, staged.now, staged.settings);
             self.pass_on_circle(circle, staged);
         }
@@ -479,50 +305,5 @@ impl Places {
         if let Some(held) = self.queue.first_held(room) {
             staged.unsettle(held);
         }
-    }
-
-    /// Ends waiting URLs of a server that will not be contacted, as many as the step may.
-    ///
-    /// # Errors
-    ///
-    /// The store cannot be read, or a row is not understood.
-    pub(crate) fn end_waiting(
-        key: ServerKey,
-        servers: &mut Servers,
-        staged: &mut Staged<'_>,
-    ) -> Result<(), StoreError> {
-        staged.unsettle(key);
-        let budgets = servers.budgets(key);
-        let Some(in_play) = servers.in_play(key, "ending the URLs of a server") else {
-            return Ok(());
-        };
-        let server = in_play.server;
-        let partition = in_play.partition;
-        let Some((outcome, reason)) = server.why_urls_end(staged.now, staged.settings, budgets)
-        else {
-            return Ok(());
-        };
-        let clock = partition.clock;
-        let limit = staged.endings_left;
-        let end_of_time = Timestamp::from_micros(u64::MAX);
-        let restore = |stored| clock.restore(stored);
-        let urls = match outcome {
-            Outcome::Trapped => server.queues.take_trapped(&staged.rows, key, limit)?,
-            _ => server
-                .queues
-                .take(&staged.rows, key, end_of_time, restore, Wanted::all(limit))?,
-        };
-        staged.endings_left -= urls.len();
-        for (slot, url) in urls {
-            partition.end(
-                staged,
-                key,
-                slot,
-                url,
-                UrlEnd::without_response(outcome, reason),
-            );
-        }
-        staged.touch(key);
-        Ok(())
     }
 }

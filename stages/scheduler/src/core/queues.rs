@@ -14,7 +14,7 @@ use crate::servers::server::{SERVERS, Server};
 use crate::store::rows::Rows;
 use rhumb_robots::Robots;
 use rhumb_stage::store::StoreError;
-use rhumb_stage::{Estimates, Measure, QueueQuestion, RobotsTold, ServerQueue, WaitingUrl};
+use rhumb_stage::{Estimates, Measure, QueueQuestion, RobotsTold, ServerQueue, Trap, WaitingUrl};
 use rhumb_url::path_of;
 use rhumb_url::time::Timestamp;
 use std::cmp::Reverse;
@@ -35,6 +35,8 @@ const URL_BESIDE: usize = 128;
 /// Rules of a robots.txt that are told, at most, and characters of each.
 const RULES_MAX: usize = 50;
 const RULE_MAX: usize = 200;
+/// Traps that are told, at most.
+const TRAPS_MAX: usize = 20;
 
 impl Inquiry<'_> {
     /// The servers of this instance that are asked for, with what waits at them.
@@ -113,6 +115,35 @@ impl Inquiry<'_> {
             .collect()
     }
 
+    /// The traps whose URLs are kept back, those of the servers with most of them first.
+    pub(crate) fn traps(&self) -> Vec<Trap> {
+        let mut traps = Vec::new();
+        for server in self
+            .servers
+            .with_traps()
+            .into_iter()
+            .filter_map(|key| self.servers.get(key))
+        {
+            let waiting = server.queues.trapped();
+            let of_traps = server
+                .shapes
+                .verdicts()
+                .filter(|(_, verdict)| waiting > 0 && verdict.lane == Lane::Trapped);
+            traps.extend(of_traps.map(|(_, verdict)| Trap {
+                server: server.name.to_string(),
+                shape: verdict.shape.to_owned(),
+                pages: verdict.pages,
+                repeats_percent: verdict.repeats_permille / 10,
+                waiting,
+            }));
+        }
+        traps.sort_by(|one, other| {
+            (Reverse(one.waiting), &one.server).cmp(&(Reverse(other.waiting), &other.server))
+        });
+        traps.truncate(TRAPS_MAX);
+        traps
+    }
+
     /// When a server may be contacted, as far as that is a matter of time.
     fn next(&self, server: &Server) -> Duration {
         let retries = if server.queues.has_none_to_go() {
@@ -171,7 +202,9 @@ impl Inquiry<'_> {
         let rules = server.robots.rules(self.now);
         let mut told = RobotsTold {
             is: match rules {
-                _ if !self.settings.respect_robots => "not respected (politeness.respect_robots)",
+                _ if !self.settings.politeness.respect_robots => {
+                    "not respected (politeness.respect_robots)"
+                }
                 None => "not known",
                 Some(Rules::AllowAll) => "none: all is allowed",
                 Some(Rules::Unreachable) => "cannot be reached: nothing is allowed",

@@ -6,10 +6,11 @@
 //! and all before it came. A report of another job moves no URL; it can only make the server wait
 //! longer.
 
-use crate::core::errands::Errands;
+use crate::core::doors::Doors;
+use crate::core::errands;
 use crate::core::fetchers::Fetchers;
-use crate::core::places::Places;
 use crate::core::results::{JobUrls, take_trouble};
+use crate::core::work::Work;
 use crate::frontier::rows::{read_url, write_url};
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::ServerKey;
@@ -18,14 +19,15 @@ use crate::politeness::trouble::{ForUrl, Trouble};
 use crate::politeness::url_fate::UrlFate;
 use crate::politeness::visit::{learn_overlap, learn_requests, smooth};
 use crate::ranking::speeds::Speeds;
-use crate::servers::in_play::{InPlay, Servers};
+use crate::servers::in_play::InPlay;
 use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT, RobotsTask};
 use crate::servers::server::{ErrandTask, Server};
 use crate::settings::Settings;
-use crate::step::staged::Staged;
 use rhumb_stage::store::StoreError;
 use rhumb_url::fingerprint;
-use rhumb_wire::message::{FailureKind, Outcome, Report, RequestEnd, RequestResult, ToFetcher};
+use rhumb_wire::message::{
+    FailureKind, Outcome, Report, RequestEnd, RequestResult, ResponseSummary, ToFetcher,
+};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -33,28 +35,23 @@ use std::time::Duration;
 /// back would be sent them again as fast as messages go.
 const UNTOUCHED_PAUSE: Duration = Duration::from_millis(100);
 
-/// The parts of the core that a report changes.
-pub(crate) struct Reports<'a> {
-    pub(crate) servers: &'a mut Servers,
-    pub(crate) places: &'a mut Places,
-    pub(crate) errands: &'a mut Errands,
+/// What a report changes.
+pub(crate) struct Reports<'a, 'w> {
+    pub(crate) work: &'a mut Work<'w>,
+    pub(crate) doors: &'a mut Doors,
     pub(crate) fetchers: &'a mut Fetchers,
 }
 
-impl Reports<'_> {
+impl Reports<'_, '_> {
     /// Takes a report of a server of this instance.
     ///
     /// # Errors
     ///
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn take(
-        &mut self,
-        key: ServerKey,
-        report: &Report,
-        staged: &mut Staged<'_>,
-    ) -> Result<(), StoreError> {
-        staged.unsettle(key);
+    pub(crate) fn take(&mut self, key: ServerKey, report: &Report) -> Result<(), StoreError> {
+        self.work.staged.unsettle(key);
         let held = self
+            .work
             .servers
             .load(key)?
             .and_then(|server| match &server.lease {
@@ -63,37 +60,46 @@ impl Reports<'_> {
             });
         let Some(mut lease) = held else {
             if !report.last {
-                staged
+                self.work
+                    .staged
                     .messages
                     .send(&report.fetcher, ToFetcher::Revoked { job: report.job });
             }
-            return self.heed(key, report, staged);
+            return self.heed(key, report);
         };
         if lease.reports.insert(u64::from(report.sequence)) {
-            let counts = self.compare(key, report, staged);
-            self.apply(key, &mut lease, &counts, staged)?;
-            staged.touch(key);
+            let counts = self.compare(key, report);
+            self.apply(key, &mut lease, &counts)?;
+            self.work.staged.touch(key);
             if lease.is_over() {
-                return self.finish(key, *lease, staged);
+                return self.finish(key, *lease);
             }
-            lease.renew(staged.now, staged.settings.job_lease);
+            lease.renew(
+                self.work.staged.now,
+                self.work.staged.settings.scheduler.job_lease,
+            );
             if lease.last.is_none() {
                 let job = report.job;
                 let sequence = report.sequence;
-                if !self.may_go_on(key, &lease, staged) {
+                if !self.may_go_on(key, &lease) {
                     lease.is_excused = true;
-                    staged
+                    self.work
+                        .staged
                         .messages
                         .send(&report.fetcher, ToFetcher::Revoked { job });
-                } else if self.is_entered(key, &lease, staged) {
-                    staged
+                } else if Doors::renewed(self.work, key, &lease) {
+                    self.work
+                        .staged
                         .messages
                         .send(&report.fetcher, ToFetcher::Renewed { job, sequence });
                 }
             }
-            staged.rows.put(JOBS, key.to_bytes(), lease.to_row());
+            self.work
+                .staged
+                .rows
+                .put(JOBS, key.to_bytes(), lease.to_row());
         }
-        if let Some(InPlay { server, .. }) = self.servers.in_play(key, "keeping a lease") {
+        if let Some(InPlay { server, .. }) = self.work.servers.in_play(key, "keeping a lease") {
             server.lease = Some(lease);
         }
         Ok(())
@@ -102,12 +108,7 @@ impl Reports<'_> {
     /// Compares fetchers. Gives the report as it counts: what a fetcher that is cut off could not
     /// reach goes back untried, as if the fetcher had withheld it itself; so often and no more
     /// (P6).
-    fn compare<'r>(
-        &mut self,
-        key: ServerKey,
-        report: &'r Report,
-        staged: &Staged<'_>,
-    ) -> Cow<'r, Report> {
+    fn compare<'r>(&mut self, key: ServerKey, report: &'r Report) -> Cow<'r, Report> {
         let unreached = |result: &RequestResult| {
             use FailureKind::{Connect, Reset, Timeout, Tls};
             matches!(
@@ -119,15 +120,19 @@ impl Reports<'_> {
         let was_unreached = !was_answered && report.results.iter().any(unreached);
         if report.last || was_unreached {
             let reached = (was_answered || was_unreached).then_some(was_answered);
-            self.fetchers.ended(staged.now, &report.fetcher, reached);
+            self.fetchers
+                .ended(self.work.staged.now, &report.fetcher, reached);
         } else if was_answered {
-            self.fetchers.reaches(staged.now, &report.fetcher);
+            self.fetchers.reaches(self.work.staged.now, &report.fetcher);
         }
-        let Some(server) = self.servers.get_mut(key).filter(|_| was_unreached) else {
+        let Some(server) = self.work.servers.get_mut(key).filter(|_| was_unreached) else {
             return Cow::Borrowed(report);
         };
         server.unreached_by = fingerprint(&report.fetcher);
-        if !self.fetchers.is_cut_off(staged.now, &report.fetcher) || !server.excuse(staged.settings)
+        if !self
+            .fetchers
+            .is_cut_off(self.work.staged.now, &report.fetcher)
+            || !server.excuse(self.work.staged.settings)
         {
             return Cow::Borrowed(report);
         }
@@ -149,43 +154,32 @@ impl Reports<'_> {
     /// Returns whether the rules under which a job was granted still hold. A job that waits for a
     /// full stream may outlast them (P5). Rules lapse earlier than they must, by more than what is
     /// left of the lease.
-    fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
-        let Some(server) = self.servers.get(key) else {
+    fn may_go_on(&self, key: ServerKey, lease: &Lease) -> bool {
+        let Some(server) = self.work.servers.get(key) else {
             return false;
         };
-        let has_rules = || server.robots.rules(staged.now).is_some();
-        let is_stopped = lease.is_stopped || server.is_paused || self.servers.paused().has_all();
-        !is_stopped && (lease.robots.is_some() || !staged.settings.respect_robots || has_rules())
-    }
-
-    /// Returns whether the ledgers of its circles know of a job. Until they do it is not renewed,
-    /// since others may not leave it room. Its next report asks again.
-    fn is_entered(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
-        let circles = self.servers.get(key).map_or([None; 2], |server| {
-            server.circles_of(lease, staged.settings)
-        });
-        circles
-            .into_iter()
-            .flatten()
-            .all(|circle| self.places.circles.are_entered(circle, staged.now))
+        let has_rules = || server.robots.rules(self.work.staged.now).is_some();
+        let is_stopped =
+            lease.is_stopped || server.is_paused || self.work.servers.paused().has_all();
+        !is_stopped
+            && (lease.robots.is_some()
+                || !self.work.staged.settings.politeness.respect_robots
+                || has_rules())
     }
 
     /// Takes a report of a job that is not, or no longer, the server's. Its results do not count.
     /// But the waits that the server asked for hold (P2), and so do the pauses after its answers.
-    fn heed(
-        &mut self,
-        key: ServerKey,
-        report: &Report,
-        staged: &mut Staged<'_>,
-    ) -> Result<(), StoreError> {
+    fn heed(&mut self, key: ServerKey, report: &Report) -> Result<(), StoreError> {
         let asked_for = |result: &RequestResult| match result.end {
-            RequestEnd::Response { elapsed_us, .. } => {
-                let pause = staged
+            RequestEnd::Response(ResponseSummary { elapsed_us, .. }) => {
+                let pause = self
+                    .work
+                    .staged
                     .settings
-                    .download_pause
+                    .download_pause()
                     .after(Duration::from_micros(elapsed_us.into()));
                 Some(
-                    retry_after(staged.settings, &result.end)
+                    retry_after(self.work.staged.settings, &result.end)
                         .unwrap_or_default()
                         .max(pause),
                 )
@@ -194,10 +188,10 @@ impl Reports<'_> {
         };
         let wait = report.results.iter().filter_map(asked_for).max();
         if let Some(wait) = wait
-            && let Some(server) = self.servers.load(key)?
+            && let Some(server) = self.work.servers.load(key)?
         {
-            server.leave_alone(staged.now, wait);
-            staged.touch(key);
+            server.leave_alone(self.work.staged.now, wait);
+            self.work.staged.touch(key);
         }
         Ok(())
     }
@@ -208,30 +202,31 @@ impl Reports<'_> {
         key: ServerKey,
         lease: &mut Lease,
         report: &Report,
-        staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
         lease.contacted |= report.connect_us.is_some() || report.requests > 0;
         if report.last {
             lease.last = Some(report.sequence);
-            if let Some(server) = self.servers.get_mut(key) {
+            if let Some(server) = self.work.servers.get_mut(key) {
                 measure(
                     server,
                     lease,
                     report,
-                    staged.settings,
-                    &mut self.places.speeds,
+                    self.work.staged.settings,
+                    &mut self.work.places.speeds,
                 );
             }
         }
         if lease.robots.is_some() {
-            return self.apply_robots(key, lease, report, staged);
+            return self.apply_robots(key, lease, report);
         }
-        let Some(InPlay {
-            server,
-            partition,
-            shares,
-        }) = self.servers.in_play(key, "taking a report of pages")
-        else {
+        // What the pages behind walls say of their use cannot be seen: robots.txt is all there is.
+        let is_wall = |end| Trouble::of(end) == Some(Trouble::Challenged);
+        let has_walls = report.results.iter().any(|result| is_wall(&result.end));
+        let robots = match has_walls {
+            true => errands::rules(self.work, key)?,
+            false => None,
+        };
+        let Some(mut at) = self.work.at(key, "taking a report of pages") else {
             return Ok(());
         };
         let mut untried = Vec::new();
@@ -241,43 +236,32 @@ impl Reports<'_> {
             .iter()
             .filter(|result| result.end != RequestEnd::Untried)
             .count() as u32;
-        let each = lease.hear(staged.now) / left.max(1);
+        let each = lease.hear(at.staged.now) / left.max(1);
         for result in &report.results {
             left -= u32::from(result.end != RequestEnd::Untried);
-            if lease.take(result.slot) {
-                let mut urls = JobUrls {
-                    key,
-                    speeds: &mut self.places.speeds,
-                    shares: &mut *shares,
-                    server: &mut *server,
-                    partition: &mut *partition,
-                    served: lease.progressed || report.requests > 0,
-                    lease: &mut *lease,
-                    before: each * left,
-                    staged: &mut *staged,
-                };
-                match urls.apply(result)? {
-                    UrlFate::Untried => untried.push(result.slot),
-                    UrlFate::Ends(Outcome::Fetched, _) => {
-                        self.places.queue.turns.fetched(lease.topic)
-                    }
-                    UrlFate::Ends(..) | UrlFate::Retry(_) => {}
-                }
-                let bytes = match result.end {
-                    RequestEnd::Untried => continue,
-                    RequestEnd::Response { bytes, .. } => bytes,
-                    RequestEnd::Failure(_) => 0,
-                };
-                self.places
-                    .queue
-                    .limits
-                    .brought(lease.topic, staged.now, bytes, lease.page_bytes);
+            if !lease.take(result.slot) {
+                continue;
             }
+            let mut urls = JobUrls {
+                at: &mut at,
+                served: lease.progressed || report.requests > 0,
+                lease: &mut *lease,
+                robots: robots.as_deref(),
+                before: each * left,
+            };
+            if urls.apply(result)? == UrlFate::Untried {
+                untried.push(result.slot);
+            }
+            let bytes = match result.end {
+                RequestEnd::Untried => continue,
+                RequestEnd::Response(ResponseSummary { bytes, .. }) => bytes,
+                RequestEnd::Failure(_) => 0,
+            };
+            Doors::answered(&mut at, lease, bytes);
         }
-        self.places.spare(lease, untried.len(), staged.now);
-        server
-            .queues
-            .give_back(untried.into_iter(), staged.settings.head_max());
+        Doors::spared(&mut at, lease, untried.len());
+        let head_max = at.staged.settings.head_max();
+        at.server.queues.give_back(untried.into_iter(), head_max);
         Ok(())
     }
 
@@ -287,7 +271,6 @@ impl Reports<'_> {
         key: ServerKey,
         lease: &mut Lease,
         report: &Report,
-        staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
         let end = report
             .results
@@ -298,9 +281,12 @@ impl Reports<'_> {
         if end.is_none() && report.robots.is_none() {
             return Ok(());
         }
+        let Work {
+            servers, staged, ..
+        } = &mut *self.work;
         let Some(InPlay {
             server, partition, ..
-        }) = self.servers.in_play(key, "taking a report of a robots.txt")
+        }) = servers.in_play(key, "taking a report of a robots.txt")
         else {
             return Ok(());
         };
@@ -320,14 +306,14 @@ impl Reports<'_> {
                 server.leave_alone(staged.now, wait);
             }
         }
-        if !lease.is_prompt(staged.now) {
+        if !lease.is_prompt(self.work.staged.now) {
             // The report waited, since the last life or while nothing could be heard, and nobody
             // knows how long. So its robots.txt may be older than rules may be (P5). It is asked
             // for again, also by those who asked for it on behalf of another server.
             if let (Some(RobotsTask { own: true, .. }), Some(robots)) =
                 (&lease.robots, &report.robots)
             {
-                Errands::heed(key, robots, self.servers, staged);
+                errands::heed(self.work, key, robots);
             }
             lease.progressed = true;
             return Ok(());
@@ -342,41 +328,26 @@ impl Reports<'_> {
         };
         if task.own {
             let elapsed_us = match end {
-                Some(RequestEnd::Response { elapsed_us, .. }) => *elapsed_us,
+                Some(RequestEnd::Response(ResponseSummary { elapsed_us, .. })) => *elapsed_us,
                 _ => 0,
             };
             let since = lease.before_end_of(Duration::from_micros(elapsed_us.into()));
-            self.errands.answered(
-                key,
-                &task.url,
-                report.robots.as_ref(),
-                since,
-                self.servers,
-                staged,
-            )?;
+            errands::answered(self.work, key, &task.url, report.robots.as_ref(), since)?;
         }
         for asker in &task.askers {
-            self.errands
-                .deliver(asker, report.robots.clone(), self.servers, staged)?;
+            errands::deliver(self.work, asker, report.robots.clone())?;
         }
         lease.progressed = true;
         Ok(())
     }
 
     /// Ends a job whose reports all came: its connection is closed.
-    fn finish(
-        &mut self,
-        key: ServerKey,
-        lease: Lease,
-        staged: &mut Staged<'_>,
-    ) -> Result<(), StoreError> {
+    fn finish(&mut self, key: ServerKey, lease: Lease) -> Result<(), StoreError> {
         let restored = lease.is_restored();
         let hung_up =
             lease.contacted && !lease.progressed && lease.trouble.is_none() && !lease.is_stopped;
         let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
-        if let Some(server) = self.servers.get(key) {
-            self.places.close(key, server, &lease, staged);
-        }
+        self.doors.closed(self.work, key, &lease);
         let is_robots = lease.robots.is_some();
         let askers = match lease.robots {
             Some(task) if !lease.progressed => task
@@ -386,8 +357,11 @@ impl Reports<'_> {
                 .collect(),
             _ => Vec::new(),
         };
+        let Work {
+            servers, staged, ..
+        } = &mut *self.work;
         staged.rows.remove(JOBS, key.to_bytes());
-        let Some(InPlay { server, .. }) = self.servers.in_play(key, "ending a job") else {
+        let Some(InPlay { server, .. }) = servers.in_play(key, "ending a job") else {
             return Ok(());
         };
         server
@@ -398,6 +372,10 @@ impl Reports<'_> {
             if is_robots {
                 server.failed_robots();
             }
+        }
+        // Of a robots.txt the tries are counted by themselves.
+        if trouble == Some(Trouble::Challenged) && !is_robots {
+            server.set_aside(staged.now, Trouble::Challenged, None, staged.settings);
         }
         // A fetcher that doubts its network says untried of what may have been a contact: the pause
         // holds all the same (P2).
@@ -417,7 +395,7 @@ impl Reports<'_> {
             return Ok(());
         }
         for (_, asker) in askers {
-            self.errands.deliver(&asker, None, self.servers, staged)?;
+            errands::deliver(self.work, &asker, None)?;
         }
         Ok(())
     }
@@ -428,15 +406,14 @@ impl Reports<'_> {
     /// # Errors
     ///
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn expire(
-        &mut self,
-        key: ServerKey,
-        staged: &mut Staged<'_>,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn expire(&mut self, key: ServerKey) -> Result<(), StoreError> {
+        let Work {
+            servers, staged, ..
+        } = &mut *self.work;
         staged.touch(key);
         let Some(InPlay {
             server, partition, ..
-        }) = self.servers.in_play(key, "expiring a lease")
+        }) = servers.in_play(key, "expiring a lease")
         else {
             return Ok(());
         };
@@ -454,7 +431,7 @@ impl Reports<'_> {
         if let Some(&first) = lease.slots.front().filter(|_| !lease.is_excused) {
             let mut url = read_url(&staged.rows, key, first)?;
             url.attempts = url.attempts.saturating_add(1);
-            if url.attempts >= staged.settings.attempts {
+            if url.attempts >= staged.settings.scheduler.attempts {
                 partition.counts.refetched -= 1;
                 lease.slots.pop_front();
                 partition.end(
@@ -468,21 +445,21 @@ impl Reports<'_> {
                 write_url(&mut staged.rows, key, first, &url);
             }
         }
-        let slots = std::mem::take(&mut lease.slots);
-        self.places.spare(&lease, slots.len(), staged.now);
-        server
-            .queues
-            .give_back(slots.into_iter(), staged.settings.head_max());
         let gap = server.gap(staged.settings);
         server.leave_alone(staged.now, gap);
-        self.places.close(key, server, &lease, staged);
+        self.doors.closed(self.work, key, &lease);
+        let head_max = self.work.staged.settings.head_max();
+        if let Some(server) = self.work.servers.get_mut(key) {
+            let slots = std::mem::take(&mut lease.slots);
+            server.queues.give_back(slots.into_iter(), head_max);
+        }
         if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
             if task.own {
-                self.errands
-                    .answered(key, &task.url, None, staged.now, self.servers, staged)?;
+                let now = self.work.staged.now;
+                errands::answered(self.work, key, &task.url, None, now)?;
             }
             for asker in &task.askers {
-                self.errands.deliver(asker, None, self.servers, staged)?;
+                errands::deliver(self.work, asker, None)?;
             }
         }
         Ok(())

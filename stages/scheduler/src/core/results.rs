@@ -2,43 +2,41 @@
 //!
 //! In: the result of one request of a job. Out: an outcome, a retry, or the URL as it was.
 
-use crate::budget::shares::Shares;
+use crate::core::doors::Doors;
+use crate::core::recrawl;
+use crate::core::work::At;
 use crate::frontier::rows::{FrontierUrl, read_url, remove_url};
 use crate::frontier::url_end::UrlEnd;
 use crate::frontier::validators;
-use crate::keys::server_key::ServerKey;
-use crate::keys::slot::topic_of;
 use crate::politeness::pauses::retry_after;
 use crate::politeness::trouble::{ForUrl, SetAside, Trouble};
 use crate::politeness::url_fate::{UrlFate, url_fate};
 use crate::politeness::visit::smooth;
-use crate::ranking::speeds::Speeds;
 use crate::servers::lease::Lease;
-use crate::servers::partition::{Partition, forget_fresh};
+use crate::servers::partition::forget_fresh;
 use crate::servers::server::Server;
 use crate::step::staged::Staged;
+use rhumb_robots::Robots;
 use rhumb_stage::store::StoreError;
-use rhumb_url::shape_hash;
-use rhumb_wire::message::{Outcome, RequestEnd, RequestResult};
+use rhumb_url::path_of;
+use rhumb_usage::Signals;
+use rhumb_wire::message::{Outcome, RequestEnd, RequestResult, ResponseSummary};
 use std::time::Duration;
 
 /// A job's URLs while its report is taken.
-pub(crate) struct JobUrls<'a, 's> {
-    pub(crate) key: ServerKey,
-    pub(crate) speeds: &'a mut Speeds,
-    pub(crate) shares: &'a mut Shares,
-    pub(crate) server: &'a mut Server,
-    pub(crate) partition: &'a mut Partition,
+pub(crate) struct JobUrls<'a, 'b, 'w> {
+    pub(crate) at: &'a mut At<'b, 'w>,
     /// The job brought an answer. The page of that answer may be reported after the request that
     /// failed behind it.
     pub(crate) served: bool,
     pub(crate) lease: &'a mut Lease,
+    /// The rules of its server, if one of the answers was a wall.
+    pub(crate) robots: Option<&'a Robots>,
     /// How long before its report the URL ended, if it did.
     pub(crate) before: Duration,
-    pub(crate) staged: &'a mut Staged<'s>,
 }
 
-impl JobUrls<'_, '_> {
+impl JobUrls<'_, '_, '_> {
     /// Decides what becomes of one URL, and does it. A URL that is untried is left to the caller.
     ///
     /// # Errors
@@ -48,62 +46,87 @@ impl JobUrls<'_, '_> {
         if result.end == RequestEnd::Untried {
             return Ok(UrlFate::Untried);
         }
+        let At {
+            key,
+            server,
+            partition,
+            places,
+            staged,
+            ..
+        } = &mut *self.at;
         let trouble = Trouble::of(&result.end);
         let contacted = trouble.is_none_or(Trouble::contacts);
         let lost_with_its_connection = self.served && trouble == Some(Trouble::Reset);
         let goes_back = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::GoesBack);
         let counts = contacted && !goes_back && !lost_with_its_connection;
-        if let RequestEnd::Response { elapsed_us, .. } = result.end {
-            self.speeds.response.add(elapsed_us);
-            self.server.response_us = smooth(self.server.response_us, elapsed_us);
+        if let RequestEnd::Response(ResponseSummary { elapsed_us, .. }) = result.end {
+            places.speeds.response.add(elapsed_us);
+            server.response_us = smooth(server.response_us, elapsed_us);
         }
         self.lease.contacted |= contacted;
-        self.partition.counts.contacts += u64::from(contacted);
-        take_trouble(
-            self.server,
-            self.lease,
-            &result.end,
-            self.served,
-            self.staged,
-        );
+        partition.counts.contacts += u64::from(contacted);
+        take_trouble(server, self.lease, &result.end, self.served, staged);
         self.lease.progressed |= trouble.is_none_or(Trouble::answers);
-        let mut url = read_url(&self.staged.rows, self.key, result.slot)?;
+        let mut url = read_url(&staged.rows, *key, result.slot)?;
         url.attempts = url.attempts.saturating_add(u8::from(counts));
         let fate = match lost_with_its_connection {
             true => UrlFate::Untried,
-            false => url_fate(self.staged.settings, &result.end, url.attempts),
+            false => url_fate(staged.settings, &result.end, url.attempts),
         };
         match fate {
             UrlFate::Untried => {}
             UrlFate::Retry(wait) => self.retry(result.slot, url, wait),
-            UrlFate::Ends(outcome, reason) => {
-                validators::note(&mut self.staged.rows, self.key, &url, &result.end);
-                let end = UrlEnd {
-                    before: self.before,
-                    ..UrlEnd::of(&result.end, outcome, reason)
-                };
-                if outcome == Outcome::Fetched {
-                    self.server.pages = self.server.pages.saturating_add(1);
-                    self.server.shapes.fetched(|| shape_hash(&url.url));
-                    let topic = self.partition.topics.index_of(topic_of(result.slot));
-                    self.shares.fetched(self.staged, self.server.domain, topic);
-                }
-                self.partition
-                    .end(self.staged, self.key, result.slot, url, end);
-            }
+            UrlFate::Ends(outcome, reason) => self.end(result, url, outcome, reason)?,
         }
         Ok(fate)
     }
 
+    fn end(
+        &mut self,
+        result: &RequestResult,
+        url: FrontierUrl,
+        outcome: Outcome,
+        reason: &'static str,
+    ) -> Result<(), StoreError> {
+        let at = &mut *self.at;
+        let dates = validators::dates(&at.staged.rows, at.key, &url, &result.end)?;
+        validators::note(&mut at.staged.rows, at.key, &url, &result.end);
+        let mut end = UrlEnd {
+            before: self.before,
+            is_asked: true,
+            dates,
+            ..UrlEnd::of(&result.end, outcome, reason)
+        };
+        if let Some(robots) = self.robots.filter(|_| !end.wall.is_empty()) {
+            end.usage = Signals::of_robots_txt(&robots.usage(path_of(&url.url)));
+        }
+        end.finding = recrawl::found(at, &url, &end)?;
+        if !url.is_planned() {
+            if outcome == Outcome::Fetched {
+                at.server.pages = at.server.pages.saturating_add(1);
+            }
+            Doors::ended(at, self.lease, (result.slot, &url.url), outcome);
+        }
+        at.partition.end(at.staged, at.key, result.slot, url, end);
+        Ok(())
+    }
+
     fn retry(&mut self, slot: u64, mut url: FrontierUrl, wait: Duration) {
-        let at = self.staged.now.max(self.server.next_contact) + wait;
-        url.not_before = self.partition.clock.store(at);
-        self.partition.counts.retried += 1;
-        remove_url(&mut self.staged.rows, self.key, slot);
-        forget_fresh(self.staged, self.key, slot, &url);
-        self.server
+        let At {
+            key,
+            server,
+            partition,
+            staged,
+            ..
+        } = &mut *self.at;
+        let at = staged.now.max(server.next_contact) + wait;
+        url.not_before = partition.clock.store(at);
+        partition.counts.retried += 1;
+        remove_url(&mut staged.rows, *key, slot);
+        forget_fresh(staged, *key, slot, &url);
+        server
             .queues
-            .push_retry(&mut self.staged.rows, self.key, slot, &url, at);
+            .push_retry(&mut staged.rows, *key, slot, &url, at);
     }
 }
 
@@ -116,9 +139,14 @@ pub(crate) fn take_trouble(
     served: bool,
     staged: &Staged<'_>,
 ) {
-    if let RequestEnd::Response { elapsed_us, .. } = end {
+    if let RequestEnd::Response(ResponseSummary { elapsed_us, .. }) = end {
         server.downloaded(staged.now, *elapsed_us, staged.settings);
     }
+    // A wall says nothing once something else is answered.
+    if lease.trouble == Some(Trouble::Challenged) && Trouble::of(end).is_none_or(Trouble::answers) {
+        lease.trouble = None;
+    }
+    let retry_after = retry_after(staged.settings, end);
     // Only the first trouble of a job counts: failures in a row are counted by jobs.
     let is_first = lease.trouble.is_none();
     let Some(trouble) = Trouble::of(end) else {
@@ -131,9 +159,12 @@ pub(crate) fn take_trouble(
         return;
     };
     if !is_first {
+        // Behind a wall may come an answer that asks for a wait (P2).
+        if let Some(wait) = retry_after {
+            server.leave_alone(staged.now, wait);
+        }
         return;
     }
-    let retry_after = retry_after(staged.settings, end);
     let is_set_aside = match trouble.class().server {
         SetAside::Always => true,
         SetAside::General if retry_after.is_some() => true,
@@ -145,6 +176,27 @@ pub(crate) fn take_trouble(
                 server.strain.has_served();
             }
             server.strain.troubled()
+        }
+        // Whether it stays the only answer is known when the job is over.
+        SetAside::Alone => {
+            if !lease.progressed {
+                lease.trouble = Some(trouble);
+            }
+            // It asks for less, whatever else it is.
+            let refuses = matches!(
+                end,
+                RequestEnd::Response(ResponseSummary {
+                    status: 429 | 503,
+                    ..
+                })
+            );
+            if let Some(wait) = retry_after {
+                server.leave_alone(staged.now, wait);
+            } else if refuses {
+                server.strain.troubled();
+                server.leave_alone(staged.now, server.gap(staged.settings));
+            }
+            return;
         }
         SetAside::Never => {
             if trouble.answers() {

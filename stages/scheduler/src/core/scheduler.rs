@@ -13,25 +13,25 @@
 
 use crate::budget::hosts::HOSTS;
 use crate::budget::shares::DOMAINS;
-use crate::core::drops::Drops;
-use crate::core::errands::Errands;
-use crate::core::grants::{Granted, Grants};
+use crate::core::dispatcher::{Dispatcher, Input, reply_to};
+use crate::core::doors::Doors;
 use crate::core::idle::{Idle, Inquiry};
-use crate::core::intake;
-use crate::core::lifts::Lifts;
 use crate::core::places::{Places, TURNS};
-use crate::core::reports::Reports;
-use crate::core::traps::Traps;
+use crate::core::recrawl::Recrawl;
+use crate::core::recrawl::told::Question;
+use crate::core::work::Work;
 use crate::frontier::index::{INDEX, Index};
 use crate::frontier::rows::URLS;
 use crate::frontier::validators::VALIDATORS;
-use crate::keys::room::Room;
 use crate::keys::schedulers::Schedulers;
+#[cfg(test)]
 use crate::keys::server_key::ServerKey;
+use crate::known::record::KNOWN;
+use crate::known::table::VISITS;
 use crate::politeness::circles::Circles;
 use crate::politeness::paused::Paused;
-use crate::quota::Quota;
 use crate::quota::ledger::{Claim, ClaimAnswer};
+use crate::robots::rules_cache::RulesCache;
 use crate::robots::state::ROBOTS;
 use crate::servers::in_play::Servers;
 use crate::servers::lease::JOBS;
@@ -44,13 +44,11 @@ use rhumb_config::orders::{Orders, Selector};
 use rhumb_partition::Owners;
 use rhumb_stage::store::{Store, StoreError, Table};
 use rhumb_stage::{
-    Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion,
-    Reported, ServerQueue, Ticket, Trap,
+    Core, Count, Counted, DropProgress, Event, Figures, Keyed, KnownTold, LabelledCount, Output,
+    QueueQuestion, Reported, ServerQueue, Trap,
 };
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{
-    Ask, AskReply, Boosts, Edge, Errand, Origin, ReadyUrls, Report, Undecodable, decode,
-};
+use rhumb_wire::message::{Edge, Origin, Undecodable, decode};
 use rhumb_wire::topology::StageName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +56,7 @@ use std::sync::Arc;
 mod counts;
 
 /// The tables of the scheduler's state, with how their keys begin.
-pub const TABLES: [(Table, Keyed); 10] = [
+pub const TABLES: [(Table, Keyed); 12] = [
     (URLS, Keyed::ByHash),
     (INDEX, Keyed::ByHash),
     (SERVERS, Keyed::ByHash),
@@ -66,6 +64,8 @@ pub const TABLES: [(Table, Keyed); 10] = [
     (ROBOTS, Keyed::ByHash),
     (HOSTS, Keyed::ByHash),
     (VALIDATORS, Keyed::ByHash),
+    (KNOWN, Keyed::ByHash),
+    (VISITS, Keyed::ByHash),
     (DOMAINS, Keyed::OfInstance),
     (TURNS, Keyed::OfInstance),
     (META, Keyed::ByPartition),
@@ -74,52 +74,16 @@ pub const TABLES: [(Table, Keyed); 10] = [
 /// URLs that one step ends without a contact, at most. The next step follows at once and ends the
 /// rest.
 const ENDINGS_PER_STEP: usize = 1000;
-/// Servers that one step looks after because their wait is over, at most.
-const DUE_PER_STEP: usize = 1000;
-/// Jobs that one step grants, at most.
-const JOBS_PER_STEP: usize = 64;
-
-/// A message for the scheduler.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// New URLs, or addresses that were asked for.
-    Ready(ReadyUrls),
-    /// What a job brought.
-    Report(Report),
-    /// A fetcher asks for jobs.
-    Ask(Ask),
-    /// From the scheduler of another partition.
-    Errand(Errand),
-    /// What later links add to URLs, and what pages look like.
-    Boosts(Boosts),
-}
 
 /// The scheduler's core: it owns the parts, and runs each step over them.
 pub struct Scheduler {
     settings: Arc<Settings>,
     instance: u16,
-    epoch: u64,
     pub(crate) servers: Servers,
     pub(crate) places: Places,
-    errands: Errands,
-    grants: Grants,
+    rules: RulesCache,
     index: Index,
-    lifts: Lifts,
-    traps: Traps,
-    /// What operators want to be rid of.
-    drops: Drops,
-    /// Servers that were read from the store, or are paused or not any more, and have no place yet.
-    opened: Vec<ServerKey>,
-    /// Requests for addresses sent in this epoch.
-    refreshes: u64,
-    /// Messages for partitions of other instances.
-    foreign: u64,
-    /// Messages, and parts of messages, that make no sense.
-    malformed: u64,
-    /// There is more to do than one step does.
-    more: bool,
-    /// There are other orders: jobs of servers that are paused are to stop.
-    are_others_paused: bool,
+    pub(crate) dispatcher: Dispatcher,
     /// The last serial numbers of partitions that dedup has split.
     last_serials: BTreeMap<u16, u64>,
 }
@@ -127,7 +91,7 @@ pub struct Scheduler {
 impl std::fmt::Debug for Scheduler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scheduler")
-            .field("epoch", &self.epoch)
+            .field("epoch", &self.dispatcher.epoch)
             .finish_non_exhaustive()
     }
 }
@@ -150,25 +114,22 @@ impl Scheduler {
     ) -> Result<Self, StoreError> {
         let servers = Servers::open(&settings, instance, epoch, partitions, store, now)?;
         let circles = Circles::open(&settings, (instance, epoch), now);
-        let places = Places::open(circles, &settings, &servers, now)?;
+        let mut places = Places::open(circles, &settings, &servers, now)?;
+        let mut doors = Doors {
+            recrawl: Recrawl::open(&settings, &servers, now)?,
+            ..Doors::default()
+        };
+        for (key, server, lease) in servers.connected() {
+            doors.restored(&mut places, key, server, lease, &settings);
+        }
         Ok(Scheduler {
             instance,
-            epoch,
             places,
-            errands: Errands::new(settings.robots_cache_bytes),
-            grants: Grants::new(instance, epoch),
+            rules: RulesCache::new(settings.scheduler.robots_cache_bytes.as_usize()),
             index: Index::default(),
-            lifts: Lifts::default(),
-            traps: Traps::default(),
-            drops: Drops::default(),
-            opened: servers.keys(),
+            dispatcher: Dispatcher::new(instance, epoch, doors, servers.keys()),
             servers,
             settings: Arc::new(settings),
-            refreshes: 0,
-            foreign: 0,
-            malformed: 0,
-            more: true,
-            are_others_paused: false,
             last_serials: BTreeMap::new(),
         })
     }
@@ -179,271 +140,12 @@ impl Scheduler {
         self.servers.key_of(server).unwrap()
     }
 
-    /// A step begins: servers that have no place yet are to be found one, and jobs of those that
-    /// were paused stop.
-    fn begin(&mut self, staged: &mut Staged<'_>) {
-        self.more = false;
-        for key in std::mem::take(&mut self.opened) {
-            staged.unsettle(key);
-        }
-        if std::mem::take(&mut self.are_others_paused) {
-            staged.stopped.extend(self.servers.stop_paused());
-        }
-    }
-
-    /// Takes what the step is about. Gives the message and the fetcher of an ask, which is answered
-    /// when it is known what was granted.
-    fn take(
-        &mut self,
-        event: Event<Input, ClaimAnswer>,
-        staged: &mut Staged<'_>,
-        out: &mut Output<Claim>,
-    ) -> Result<Option<(Ticket, String)>, StoreError> {
-        match event {
-            Event::Message { ticket, input } => {
-                out.finish(ticket);
-                let asker = self.message(input, staged)?;
-                return Ok(asker.map(|asker| (ticket, asker)));
-            }
-            Event::Drain => self.grants.drain(),
-            Event::HearsAgain => self.servers.hear_again(staged),
-            Event::Answer(answer) => self.claimed(&answer, staged),
-            Event::Stored(_) | Event::Wake => {}
-        }
-        Ok(None)
-    }
-
-    /// Goes on with what takes many steps: drops, and what traps set free. Before any job is
-    /// granted, because a URL that is to be dropped may have come back.
-    fn go_on(&mut self, is_free: bool, staged: &mut Staged<'_>) -> Result<(), StoreError> {
-        let (jobs, drops_go_on) = self.drops.look(is_free, &mut self.servers, staged)?;
-        staged.stopped.extend(jobs);
-        let traps_go_on = self
-            .traps
-            .free(is_free, &mut self.servers, &self.drops, staged)?;
-        self.more |= drops_go_on || traps_go_on;
-        Ok(())
-    }
-
-    /// The answer to an ask, after all jobs of the step were granted.
-    fn reply_to(&self, asker: &str, granted: &[String]) -> AskReply {
-        let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        let granted = granted.iter().filter(|fetcher| *fetcher == asker).count();
-        AskReply {
-            granted: count(granted),
-            ready: count(self.ready()),
-        }
-    }
-
-    /// A step ends: what changed becomes rows and messages.
-    fn end(&mut self, mut staged: Staged<'_>, out: &mut Output<Claim>) {
-        self.grants.fetchers.stop_jobs(&mut staged);
-        self.servers.take_topic_urls(&mut staged);
-        self.servers.shares_mut().ask(&mut staged);
-        self.servers.save(&mut staged);
-        self.places.save(&mut staged);
-        let epoch = self.epoch;
-        let refreshes = &mut self.refreshes;
-        self.index = staged.flush(out, || {
-            *refreshes += 1;
-            // The number differs in every life, so that no answer is taken for one to an earlier
-            // life's request.
-            (epoch << 32).wrapping_add(*refreshes)
-        });
-    }
-
-    /// Takes a message. Gives the fetcher's name when it is an ask, which is answered at the end of
-    /// the step.
-    fn message(
-        &mut self,
-        input: Input,
-        staged: &mut Staged<'_>,
-    ) -> Result<Option<String>, StoreError> {
-        match input {
-            Input::Ready(ReadyUrls {
-                partition, urls, ..
-            }) if !self.servers.owns(partition) => {
-                self.foreign += 1;
-                self.servers.leave_out(urls.len() as u64, staged);
-            }
-            // Its lease runs out, and its URLs are tried again.
-            Input::Report(Report { partition, .. }) if !self.servers.owns(partition) => {
-                self.foreign += 1
-            }
-            Input::Ready(ready) => {
-                self.malformed += intake::take_on(
-                    &mut self.servers,
-                    &self.drops,
-                    &mut self.traps,
-                    &ready,
-                    staged,
-                )?;
-            }
-            Input::Report(report) => match self.servers.key_of(&report.server) {
-                Some(key) if !self.servers.covers(report.partition, key) => self.malformed += 1,
-                Some(key) if self.servers.owns(key.partition) => {
-                    self.reports().take(key, &report, staged)?
-                }
-                // Its partition was split since the job was granted, and its half has another
-                // owner.
-                Some(key) => staged.messages.pass_on(key.partition, report),
-                None => self.malformed += 1,
-            },
-            Input::Errand(errand) => self.errand(errand, staged)?,
-            Input::Boosts(boosts) => {
-                self.lifts
-                    .take(&mut self.servers, &self.drops, &boosts, staged)?;
-                self.traps
-                    .sketched(&mut self.servers, &boosts.sketches, staged)?;
-            }
-            Input::Ask(ask) => {
-                self.grants
-                    .fetchers
-                    .ask(staged.now, &ask, staged.settings.ask_lifetime);
-                return Ok(Some(ask.fetcher));
-            }
-        }
-        Ok(None)
-    }
-
-    /// A message from the scheduler of another partition.
-    fn errand(&mut self, errand: Errand, staged: &mut Staged<'_>) -> Result<(), StoreError> {
-        let name = match &errand {
-            Errand::Wanted { url, .. } => rhumb_url::server_of(url),
-            Errand::Found { server, .. } => server,
-            Errand::Quota { key } => return self.give_back(key, staged),
-        };
-        let Some(key) = self.servers.key_of(name) else {
-            self.malformed += 1;
-            return Ok(());
-        };
-        if !self.servers.owns(key.partition) {
-            match self.servers.had(key) {
-                true => staged.messages.errand(key.partition, errand),
-                false => self.foreign += 1,
-            }
-            return Ok(());
-        }
-        self.errands.take(key, errand, &mut self.servers, staged)
-    }
-
-    /// Another scheduler has nothing left of a quota: what is not needed here goes back.
-    fn give_back(&mut self, key: &str, staged: &mut Staged<'_>) -> Result<(), StoreError> {
-        match Quota::of_key(key) {
-            None => self.malformed += 1,
-            Some(Quota::Circle(circle)) => {
-                self.places
-                    .circles
-                    .call(circle, staged.now, staged.settings);
-            }
-            Some(pages) => self.servers.call_for_tokens(staged.now, pages)?,
-        }
-        Ok(())
-    }
-
-    /// The ledger of a quota has answered.
-    fn claimed(&mut self, answer: &ClaimAnswer, staged: &mut Staged<'_>) {
-        if let Quota::Circle(circle) = answer.claim.quota {
-            self.places.circles.answered(circle, answer, staged);
-        } else if let Some(domain) = self.servers.shares_mut().answered(answer, staged) {
-            self.places.pass_on(Room::Domain(domain), staged);
-        }
-    }
-
-    /// The parts that a report, or a lease that expires without one, changes.
-    fn reports(&mut self) -> Reports<'_> {
-        Reports {
-            servers: &mut self.servers,
-            places: &mut self.places,
-            errands: &mut self.errands,
-            fetchers: &mut self.grants.fetchers,
-        }
-    }
-
-    /// Looks after servers whose wait is over.
-    fn look_after_due(&mut self, staged: &mut Staged<'_>) -> Result<(), StoreError> {
-        for _ in 0..DUE_PER_STEP {
-            let Some(key) = self.places.queue.first_due(staged.now) else {
-                return Ok(());
-            };
-            let lease = self
-                .servers
-                .get(key)
-                .and_then(|server| server.lease.as_ref());
-            if lease.is_some_and(|lease| lease.deadline <= staged.now) {
-                self.reports().expire(key, staged)?;
-            }
-            self.places
-                .find(key, &mut self.servers, &mut self.errands, staged)?;
-        }
-        self.more = true;
-        Ok(())
-    }
-
-    /// Lets connections go to the topics whose turn it is, then finds places, ends URLs and grants
-    /// jobs until nothing more can be done now, or the step has done enough.
-    ///
-    /// Gives the fetchers that got a job, one entry for each.
-    fn settle(&mut self, staged: &mut Staged<'_>) -> Result<Vec<String>, StoreError> {
-        self.places.queue.tend(staged.now);
-        self.servers.look_after_topics(staged);
-        let mut granted = Vec::new();
-        loop {
-            self.places
-                .queue
-                .limits
-                .take_budgets(self.servers.shares().of_topics());
-            while let Some(key) = staged.unsettled.pop_front() {
-                self.places
-                    .find(key, &mut self.servers, &mut self.errands, staged)?;
-            }
-            if self.places.tend_circles(staged) {
-                continue;
-            }
-            if let Some(key) = self.places.queue.first_ending() {
-                if staged.endings_left == 0 {
-                    self.more = true;
-                    return Ok(granted);
-                }
-                Places::end_waiting(key, &mut self.servers, staged)?;
-                continue;
-            }
-            if granted.len() >= JOBS_PER_STEP || staged.endings_left == 0 {
-                self.more = true;
-                return Ok(granted);
-            }
-            match self.grants.grant(
-                &mut self.servers,
-                &mut self.places,
-                &mut self.errands,
-                staged,
-            )? {
-                Granted::Job(fetcher) => granted.push(fetcher),
-                Granted::Nothing => {}
-                Granted::NoFetcher => {
-                    self.places.preempt(&mut self.servers, staged);
-                    return Ok(granted);
-                }
-                Granted::NoneLeft => return Ok(granted),
-            }
-        }
-    }
-
-    /// Servers that may be given to a fetcher that asks.
-    fn ready(&self) -> usize {
-        if self.servers.paused().has_all() {
-            0
-        } else {
-            self.places.queue.ready()
-        }
-    }
-
     fn inquiry(&self, now: Timestamp) -> Inquiry<'_> {
         let Scheduler {
             settings,
             servers,
             places,
-            grants,
+            dispatcher,
             ..
         } = self;
         Inquiry {
@@ -451,7 +153,7 @@ impl Scheduler {
             settings,
             servers,
             places,
-            grants,
+            grants: &dispatcher.grants,
         }
     }
 
@@ -476,6 +178,7 @@ impl Core for Scheduler {
             Edge::FetchAsks => decode(payload).map(Input::Ask),
             Edge::Errands => decode(payload).map(Input::Errand),
             Edge::UrlsBoosts => decode(payload).map(Input::Boosts),
+            Edge::PagesSignals => decode(payload).map(Input::Signals),
             _ => Err(Undecodable::Corrupt(format!(
                 "the scheduler takes nothing from edge {}",
                 edge.name()
@@ -492,41 +195,49 @@ impl Core for Scheduler {
         let settings = Arc::clone(&self.settings);
         let store = Arc::clone(self.servers.store());
         let index = std::mem::take(&mut self.index);
-        let mut staged = Staged::new(now, &settings, store.as_ref(), index, ENDINGS_PER_STEP);
+        let mut work = Work {
+            servers: &mut self.servers,
+            places: &mut self.places,
+            rules: &mut self.rules,
+            staged: Staged::new(now, &settings, store.as_ref(), index, ENDINGS_PER_STEP),
+        };
+        let dispatcher = &mut self.dispatcher;
         let is_free = matches!(event, Event::Wake);
-        self.begin(&mut staged);
-        let asker = self.take(event, &mut staged, out)?;
-        self.look_after_due(&mut staged)?;
-        self.go_on(is_free, &mut staged)?;
-        let granted = self.settle(&mut staged)?;
+        dispatcher.begin(&mut work);
+        let asker = dispatcher.take(&mut work, event, out)?;
+        dispatcher.look_after_due(&mut work)?;
+        // Before any job is granted: a URL that is to be dropped may have come back.
+        dispatcher.more |= dispatcher.doors.idle(&mut work, is_free)?;
+        let granted = dispatcher.settle(&mut work)?;
         if let Some((ticket, asker)) = asker {
-            out.reply(ticket, &self.reply_to(&asker, &granted));
+            out.reply(ticket, &reply_to(&asker, &granted, &work));
         }
-        self.end(staged, out);
+        self.index = dispatcher.end(work, out);
         debug_assert!(
             self.servers.conserves(),
-            "P3: new URLs = outcomes + waiting + in flight"
+            "P3: new URLs + visits out = outcomes + given + waiting + in flight"
         );
         Ok(())
     }
 
     fn owned_since(&mut self, epoch: u64) {
-        self.epoch = epoch;
-        self.grants.owned_since(epoch);
-        self.servers.shares_mut().owned_since(epoch);
-        self.places.circles.owned_since(epoch);
+        self.dispatcher.epoch = epoch;
+        self.dispatcher.grants.owned_since(epoch);
+        self.servers.shares_mut().requests.epoch = epoch;
+        self.places.circles.requests.epoch = epoch;
     }
 
     fn owners(&mut self, stage: StageName, owners: &Owners) {
         if stage == StageName::Scheduler {
             let schedulers = Schedulers::of(owners, self.instance);
-            self.places.circles.shared_by(schedulers.clone());
+            self.places.circles.requests.schedulers = schedulers.clone();
             self.servers.shares_mut().shared_by(schedulers);
             self.servers.divided_by(owners.directory());
             self.places.queue.limits.has_part(self.servers.part());
-            self.grants.stop(owners.is_stopped);
-            self.opened.extend(self.servers.end_traps(owners.traps_end));
-            self.more = true;
+            self.dispatcher.grants.stop(owners.is_stopped);
+            let opened = self.servers.end_traps(owners.traps_end);
+            self.dispatcher.opened.extend(opened);
+            self.dispatcher.more = true;
         } else if stage == StageName::Dedup {
             let halved = owners
                 .all()
@@ -539,11 +250,14 @@ impl Core for Scheduler {
     }
 
     fn orders(&mut self, orders: &Orders) {
-        self.opened.extend(self.servers.pause(Paused::by(orders)));
-        self.traps
-            .heed(&orders.released, &self.settings, &mut self.servers);
-        self.drops.heed(orders);
-        (self.are_others_paused, self.more) = (true, true);
+        let dispatcher = &mut self.dispatcher;
+        let opened = self.servers.pause(Paused::by(orders));
+        dispatcher.opened.extend(opened);
+        dispatcher
+            .doors
+            .ordered(&mut self.servers, orders, &self.settings);
+        dispatcher.are_others_paused = true;
+        dispatcher.more = true;
     }
 
     /// All URLs that dedup has numbered within the partition: of this generation, since those of an
@@ -559,32 +273,38 @@ impl Core for Scheduler {
     /// Reports come to whoever has the partition; without any, only tokens are left to be given
     /// back.
     fn is_idle(&self) -> bool {
-        self.servers.is_settled()
+        self.servers.is_settled() && self.dispatcher.doors.recrawl.is_settled()
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        let queue = &self.places.queue;
-        let dues = [
-            queue.next_due(),
-            queue.unlimited_at(),
-            self.servers.shares().ask_at(),
-            self.places.circles.look_at(),
-        ];
-        if self.more {
-            Some(Timestamp::ZERO)
-        } else {
-            dues.into_iter().flatten().min()
+        if self.dispatcher.more {
+            return Some(Timestamp::ZERO);
         }
+        let due = self.places.queue.next_due();
+        let doors = &self.dispatcher.doors;
+        let asked = doors.wakes(&self.settings, &self.servers, &self.places);
+        due.into_iter().chain(asked).min()
     }
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         // How it would be found is not known.
         let order = self
+            .dispatcher
+            .doors
             .drops
             .order_for(url, &Origin::default())
             .map(|order| format!("; {order}"))
             .unwrap_or_default();
         Ok(self.inquiry(now).why_url(url)?.map(|why| why + &order))
+    }
+
+    fn known(&self, now: Timestamp, url: &str) -> Result<Option<KnownTold>, StoreError> {
+        let question = Question {
+            now,
+            settings: &self.settings,
+            servers: &self.servers,
+        };
+        self.dispatcher.doors.recrawl.told(&question, url)
     }
 
     fn queue(
@@ -615,7 +335,7 @@ impl Core for Scheduler {
     }
 
     fn drop_progress(&self, id: u64) -> Option<DropProgress> {
-        Some(self.drops.progress(&self.servers, id))
+        Some(self.dispatcher.doors.drops.progress(&self.servers, id))
     }
 
     fn traps(&self) -> Vec<Trap> {
@@ -626,8 +346,11 @@ impl Core for Scheduler {
         self.servers.figures()
     }
 
-    fn counts_by_topic(&self) -> Vec<CountOfTopic> {
-        self.inquiry(Timestamp::ZERO).counts_by_topic()
+    fn labelled_counts(&self) -> Vec<LabelledCount> {
+        let recrawl = &self.dispatcher.doors.recrawl;
+        let mut counts = self.inquiry(Timestamp::ZERO).labelled_counts();
+        counts.extend(recrawl.labelled_counts(&self.settings, &self.servers));
+        counts
     }
 
     fn counts(&self) -> Vec<Count> {

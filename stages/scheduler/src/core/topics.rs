@@ -3,12 +3,12 @@
 use crate::core::idle::Inquiry;
 use crate::keys::topic::TopicIndex;
 use rhumb_config::DEFAULT_TOPIC;
-use rhumb_stage::CountOfTopic;
+use rhumb_stage::LabelledCount;
 
 impl Inquiry<'_> {
     /// The numbers of each topic; none where there is one topic alone. Those of topics that are not
     /// configured count for the default one.
-    pub(crate) fn counts_by_topic(&self) -> Vec<CountOfTopic> {
+    pub(crate) fn labelled_counts(&self) -> Vec<LabelledCount> {
         let topics = &self.settings.topics;
         if topics.is_one() {
             return Vec::new();
@@ -30,9 +30,10 @@ impl Inquiry<'_> {
                 ("topic_connections", connections),
                 ("topic_connection_seconds_total", used.as_secs()),
             ];
-            numbers.map(|(count, value)| CountOfTopic {
-                topic: name.to_owned(),
+            numbers.map(|(count, value)| LabelledCount {
                 count,
+                label: "topic",
+                label_value: name.to_owned(),
                 value,
             })
         };

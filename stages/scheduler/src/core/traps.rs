@@ -1,7 +1,7 @@
 //! Traps: URLs of shapes that bring only themselves go last, and those of shapes that also repeat
 //! themselves are kept back.
 //!
-//! In: new URLs, sketches of pages, the orders of operators. Out: the lanes of URLs.
+//! In: new URLs, signals of pages, the orders of operators. Out: the lanes of URLs.
 //!
 //! A URL that waits goes to a later lane when it comes to its turn; only operators bring it back.
 //! What is kept back waits on disk until nothing else in the crawl waits, and ends then.
@@ -10,7 +10,7 @@
 //! that operators have released.
 
 use crate::core::drops::Drops;
-use crate::core::idle::Inquiry;
+use crate::core::work::Work;
 use crate::frontier::rows::{FrontierUrl, visit_urls};
 use crate::frontier::shapes::Source;
 use crate::keys::server_key::ServerKey;
@@ -18,16 +18,14 @@ use crate::keys::slot::{Lane, Order, topic_of, trapped_slots};
 use crate::servers::in_play::Servers;
 use crate::servers::server::Server;
 use crate::settings::Settings;
-use crate::step::staged::Staged;
 use foldhash::HashMap;
 use rhumb_config::orders::Release;
-use rhumb_stage::Trap;
 use rhumb_stage::store::StoreError;
 use rhumb_url::time::Timestamp;
 use rhumb_url::{path_of, server_of, shape, shape_hash};
-use rhumb_wire::message::Sketched;
-use std::cmp::Reverse;
+use rhumb_wire::message::{PageSignal, Trace};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 /// A server of which fewer URLs came has no shapes.
@@ -40,8 +38,6 @@ const FREED_AT_ONCE: usize = 1000;
 /// How often a scheduler looks at them that has other things to do. One that has none goes on at
 /// once.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Traps that are told, at most.
-const TOLD_MAX: usize = 20;
 
 /// What is known of traps beside the shapes of servers.
 #[derive(Debug, Default)]
@@ -98,56 +94,65 @@ impl Traps {
 
     /// Returns whether a shape of a server is no trap, whatever it looks like.
     fn is_no_trap(&self, server: &str, shape: u64, settings: &Settings) -> bool {
-        settings.shape_pages == 0
+        settings.limits.shape_pages == 0
             || self
                 .released
                 .iter()
                 .any(|release| release.has(server, shape))
     }
 
-    /// Sketches of pages came.
+    /// The sketch of a page's text came.
     ///
     /// # Errors
     ///
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn sketched(
         &mut self,
-        servers: &mut Servers,
-        sketches: &[Sketched],
-        staged: &mut Staged<'_>,
+        work: &mut Work<'_>,
+        page: &PageSignal,
     ) -> Result<(), StoreError> {
-        for Sketched { shape, sketch } in sketches {
-            let Some(&key) = self.behind.get(shape) else {
-                continue;
-            };
-            // One at which a single URL waits at a time is out of memory between any two.
-            let Some(server) = servers.load(key)? else {
-                continue;
-            };
-            let is_no_trap = self.is_no_trap(&server.name, *shape, staged.settings);
-            let pages_max = if is_no_trap {
-                0
-            } else {
-                staged.settings.shape_pages
-            };
-            if server.shapes.sketched(*shape, *sketch, pages_max) {
-                self.behind.remove(shape);
-                self.found += 1;
-                if let Some(verdict) = server.shapes.verdict(*shape) {
-                    tracing::info!(server = %server.name, "a trap: {verdict}; its URLs are kept back");
-                }
+        let Work {
+            servers, staged, ..
+        } = work;
+        let PageSignal { url, shape, .. } = *page;
+        let Some(sketch) = page.sketch else {
+            return Ok(());
+        };
+        let Some(&key) = self.behind.get(&shape) else {
+            return Ok(());
+        };
+        // One at which a single URL waits at a time is out of memory between any two.
+        let Some(server) = servers.load(key)? else {
+            return Ok(());
+        };
+        let is_no_trap = self.is_no_trap(&server.name, shape, staged.settings);
+        let pages_max = if is_no_trap {
+            0
+        } else {
+            staged.settings.limits.shape_pages
+        };
+        if server.shapes.sketched(shape, sketch, pages_max) {
+            self.behind.remove(&shape);
+            self.found += 1;
+            if let Some(verdict) = server.shapes.verdict(shape) {
+                let trace = Trace(url);
+                tracing::info!(
+                    server = %server.name,
+                    %trace,
+                    "a trap: {verdict}; its URLs are kept back"
+                );
             }
-            staged.touch(key);
         }
+        staged.touch(key);
         Ok(())
     }
 
     /// Operators have released this from now on.
     pub(crate) fn heed(
         &mut self,
+        servers: &mut Servers,
         released: &[Release],
         settings: &Settings,
-        servers: &mut Servers,
     ) {
         self.released = released.to_vec();
         for key in servers.with_traps() {
@@ -178,11 +183,13 @@ impl Traps {
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn free(
         &mut self,
-        is_free: bool,
-        servers: &mut Servers,
+        work: &mut Work<'_>,
         drops: &Drops,
-        staged: &mut Staged<'_>,
+        is_free: bool,
     ) -> Result<bool, StoreError> {
+        let Work {
+            servers, staged, ..
+        } = work;
         // A drop that has looked at a part of the slots would miss what moves there.
         let may_be = |(key, _): &(&ServerKey, &u64)| !drops.are_at_work_on(key.partition);
         let Some((&key, &from)) = self.to_free.iter().find(may_be) else {
@@ -196,11 +203,9 @@ impl Traps {
         let Some(server) = servers.get_mut(key) else {
             return Ok(true);
         };
-        let trapped = server.queues.waiting().filter(|queue| queue.trapped() > 0);
-        let range = trapped
-            .map(|queue| trapped_slots(queue.topic()))
-            .find(|range| range.end > from);
-        let Some(range) = range else { return Ok(true) };
+        let Some(range) = trapped_from(server, from) else {
+            return Ok(true);
+        };
         let mut next = range.end;
         let mut looked_at = 0;
         let mut freed = Vec::new();
@@ -245,6 +250,14 @@ impl Traps {
     }
 }
 
+/// The next slots at which URLs of traps of a server may lie, that end behind this one.
+fn trapped_from(server: &Server, from: u64) -> Option<Range<u64>> {
+    let trapped = server.queues.waiting().filter(|queue| queue.trapped() > 0);
+    trapped
+        .map(|queue| trapped_slots(queue.topic()))
+        .find(|range| range.end > from)
+}
+
 /// Where a URL of a server was found. A list of URLs is no page of a shape.
 fn source(page: &str, server: &str) -> Source {
     let is_list = [".xml", ".xml.gz", ".txt"]
@@ -253,36 +266,5 @@ fn source(page: &str, server: &str) -> Source {
     match !page.is_empty() && server_of(page) == server && !is_list {
         true => Source::Shape(shape_hash(page)),
         false => Source::Elsewhere,
-    }
-}
-
-impl Inquiry<'_> {
-    /// The traps whose URLs are kept back, those of the servers with most of them first.
-    pub(crate) fn traps(&self) -> Vec<Trap> {
-        let mut traps = Vec::new();
-        for server in self
-            .servers
-            .with_traps()
-            .into_iter()
-            .filter_map(|key| self.servers.get(key))
-        {
-            let waiting = server.queues.trapped();
-            let of_traps = server
-                .shapes
-                .verdicts()
-                .filter(|(_, verdict)| waiting > 0 && verdict.lane == Lane::Trapped);
-            traps.extend(of_traps.map(|(_, verdict)| Trap {
-                server: server.name.to_string(),
-                shape: verdict.shape.to_owned(),
-                pages: verdict.pages,
-                repeats_percent: verdict.repeats_permille / 10,
-                waiting,
-            }));
-        }
-        traps.sort_by(|one, other| {
-            (Reverse(one.waiting), &one.server).cmp(&(Reverse(other.waiting), &other.server))
-        });
-        traps.truncate(TOLD_MAX);
-        traps
     }
 }

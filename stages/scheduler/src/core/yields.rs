@@ -7,7 +7,11 @@
 //!
 //! Invariant: no more jobs yield at once than servers wait.
 
+use crate::core::work::{At, Work};
 use crate::keys::server_key::ServerKey;
+use crate::ranking::topics::Topics;
+use crate::servers::lease::Lease;
+use rhumb_wire::message::JobKind;
 use std::collections::BTreeSet;
 
 /// The jobs for pages that are out.
@@ -21,20 +25,83 @@ pub(crate) struct Yields {
 }
 
 impl Yields {
+    /// A job is out: granted, or of an earlier life.
+    pub(crate) fn granted(&mut self, key: ServerKey, lease: &Lease, topics: &Topics) {
+        if lease.kind() == JobKind::Pages && !lease.is_stopped {
+            self.began(topics.priority(lease.topic), key);
+        }
+    }
+
+    /// A job is over.
+    pub(crate) fn closed(&mut self, key: ServerKey, lease: &Lease, topics: &Topics) {
+        self.ended(topics.priority(lease.topic), key);
+    }
+
+    /// The job of a server yields when URLs of a higher topic wait there: a server has one
+    /// connection.
+    pub(crate) fn preempt_own(&mut self, at: &mut At<'_, '_>, connections: u64) {
+        let now = at.staged.now;
+        let topics = &at.staged.settings.topics;
+        let (Some(lease), false) = (at.server.lease.as_mut(), topics.is_one()) else {
+            return;
+        };
+        let priority = topics.priority(lease.topic);
+        let due = at
+            .server
+            .queues
+            .going()
+            .filter(|queue| queue.ready_at() <= now);
+        let mut due = due.map(|queue| at.partition.topics.index_of(queue.topic()));
+        let may = |topic| at.places.queue.limits.may(topic, now, connections);
+        let is_higher = due.any(|topic| topics.priority(topic) > priority && may(topic));
+        if is_higher && self.ask(priority, at.key) {
+            at.staged.stopped.push(lease.yields());
+        }
+    }
+
+    /// Jobs of lower topics yield, as many as servers of the highest one wait for connections.
+    pub(crate) fn preempt(&mut self, work: &mut Work<'_>) {
+        let Work {
+            servers,
+            places,
+            staged,
+            ..
+        } = work;
+        let connections = servers.load_of_all().jobs;
+        let topics = &staged.settings.topics;
+        let Some(lowest) = self.lowest().filter(|_| !topics.is_one()) else {
+            return;
+        };
+        let urgent = places
+            .queue
+            .most_urgent(topics, staged.now, connections)
+            .filter(|(priority, _)| *priority > lowest);
+        let Some((priority, waiting)) = urgent else {
+            return;
+        };
+        for (priority, key) in self.for_servers(priority, waiting) {
+            self.ask(priority, key);
+            let lease = servers
+                .get_mut(key)
+                .and_then(|server| server.lease.as_mut());
+            staged.stopped.extend(lease.map(|lease| lease.yields()));
+        }
+    }
+
     /// A job of a topic of that priority is out.
-    pub(crate) fn began(&mut self, priority: u8, server: ServerKey) {
+    fn began(&mut self, priority: u8, server: ServerKey) {
         self.running.insert((priority, server));
     }
 
     /// A job is over.
-    pub(crate) fn ended(&mut self, priority: u8, server: ServerKey) {
+    fn ended(&mut self, priority: u8, server: ServerKey) {
         if !self.running.remove(&(priority, server)) {
             self.yielding.remove(&server);
         }
     }
 
     /// A job is asked to yield; false when it is not out, or was asked before.
-    pub(crate) fn ask(&mut self, priority: u8, server: ServerKey) -> bool {
+    fn ask(&mut self, priority: u8, server: ServerKey) -> bool {
         let is_new = self.running.remove(&(priority, server));
         if is_new {
             self.yielding.insert(server);
@@ -44,7 +111,7 @@ impl Yields {
     }
 
     /// Jobs that are to yield to so many servers of a priority, the lowest first.
-    pub(crate) fn for_servers(&self, priority: u8, servers: usize) -> Vec<(u8, ServerKey)> {
+    fn for_servers(&self, priority: u8, servers: usize) -> Vec<(u8, ServerKey)> {
         let wanted = servers.saturating_sub(self.yielding.len());
         self.running
             .iter()
@@ -55,7 +122,7 @@ impl Yields {
     }
 
     /// The lowest priority of a job that was not asked to yield.
-    pub(crate) fn lowest(&self) -> Option<u8> {
+    fn lowest(&self) -> Option<u8> {
         self.running.first().map(|(priority, _)| *priority)
     }
 

@@ -13,3 +13,4 @@ pub(crate) mod shapes;
 pub(crate) mod tried;
 pub(crate) mod url_end;
 pub(crate) mod validators;
+pub(crate) mod visited;

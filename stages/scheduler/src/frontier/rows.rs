@@ -30,6 +30,8 @@ pub(crate) struct FrontierUrl {
     pub(crate) attempts: u8,
     /// Point of the partition's clock before which it is not tried again; 0 when it is fresh.
     pub(crate) not_before: u64,
+    /// Which visit of its page it is: 1 is the first.
+    pub(crate) visit: u32,
 }
 
 impl FrontierUrl {
@@ -51,7 +53,16 @@ impl FrontierUrl {
         row.number(self.serial);
         row.byte(self.attempts);
         row.number(self.not_before);
+        // Most rows end before it: those of first visits.
+        if self.is_planned() {
+            row.number(self.visit.into());
+        }
         row.finish()
+    }
+
+    /// Returns whether it is a planned visit of a known page, and no new URL.
+    pub(crate) fn is_planned(&self) -> bool {
+        self.visit > 1
     }
 
     pub(crate) fn from_row(row: &[u8]) -> Option<Self> {
@@ -77,6 +88,7 @@ impl FrontierUrl {
             serial: row.number()?,
             attempts: row.byte()?,
             not_before: row.number()?,
+            visit: if row.is_over() { 1 } else { row.small()? },
         })
     }
 
@@ -90,7 +102,8 @@ impl FrontierUrl {
         self.url.len() + self.origin.page.len() + self.origin.topic.len() + 64
     }
 
-    pub(crate) fn into_outcome(self, end: UrlEnd) -> OutcomeEntry {
+    /// The entry of its end. `is_final`: its page has no visit to come.
+    pub(crate) fn into_outcome(self, end: UrlEnd, is_final: bool) -> OutcomeEntry {
         OutcomeEntry {
             url: self.url,
             serial: self.serial,
@@ -104,6 +117,14 @@ impl FrontierUrl {
             elapsed_us: end.elapsed_us,
             attempts: self.attempts,
             reason: end.reason.to_owned(),
+            wall: end.wall,
+            price: end.price,
+            usage: end.usage,
+            says_usage: end.says_usage,
+            visit: self.visit,
+            change: end.finding.change,
+            before: end.finding.before,
+            is_final,
         }
     }
 }
@@ -213,6 +234,7 @@ pub(crate) mod tests {
             serial: number,
             attempts: 3,
             not_before: 0,
+            visit: 1,
         }
     }
 
@@ -235,5 +257,10 @@ pub(crate) mod tests {
                 assert_eq!(FrontierUrl::from_row(&row[..length]), None);
             }
         }
+        let planned = FrontierUrl {
+            visit: 300,
+            ..url(1)
+        };
+        assert_eq!(FrontierUrl::from_row(&planned.to_row()), Some(planned));
     }
 }

@@ -13,9 +13,10 @@ use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
+use crate::visits::Dates;
 use rhumb_stage::store::{StoreError, Table};
 use rhumb_url::fingerprint;
-use rhumb_wire::message::{RequestEnd, Validators};
+use rhumb_wire::message::{RequestEnd, ResponseSummary, Validators};
 use std::time::{Duration, SystemTime};
 
 /// Table of validators: server and URL fingerprint → validators.
@@ -33,19 +34,47 @@ pub(crate) fn read(
     Ok(row.and_then(|row| from_row(&row)).unwrap_or_default())
 }
 
+/// What the server says of the last change of a page that is visited again, and said the last time.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) fn dates(
+    rows: &Rows<'_>,
+    server: ServerKey,
+    url: &FrontierUrl,
+    end: &RequestEnd,
+) -> Result<Dates, StoreError> {
+    let RequestEnd::Response(response) = end else {
+        return Ok(Dates::default());
+    };
+    if !url.is_planned() {
+        return Ok(Dates::default());
+    }
+    let before = read(rows, server, &url.url)?;
+    Ok(Dates {
+        before_s: seconds_of(&before.last_modified),
+        now_s: seconds_of(&response.validators.last_modified),
+    })
+}
+
 /// Keeps what the response that ends a URL says.
 pub(crate) fn note(rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, end: &RequestEnd) {
-    let RequestEnd::Response {
+    let RequestEnd::Response(ResponseSummary {
         status,
         truncated,
         ref validators,
+        ref wall,
         ..
-    } = *end
+    }) = *end
     else {
         return;
     };
+    // It says nothing of the page.
+    if !wall.is_empty() {
+        return;
+    }
     // A URL has a row only when it was fetched before.
-    let has_row = url.origin.again != 0;
+    let has_row = url.origin.again != 0 || url.is_planned();
     match status {
         200..=299 if !truncated && *validators != Validators::default() => {
             rows.put(VALIDATORS, key(server, &url.url), to_row(validators));
@@ -126,17 +155,14 @@ mod tests {
     }
 
     fn response(status: u16, truncated: bool, validators: Validators) -> RequestEnd {
-        RequestEnd::Response {
+        RequestEnd::Response(ResponseSummary {
             status,
             bytes: 1,
             truncated,
             elapsed_us: 1,
-            retry_after_s: None,
-            fetched_at_ms: 0,
-            media_type: String::new(),
             validators,
-            lacks: None,
-        }
+            ..ResponseSummary::default()
+        })
     }
 
     #[test]
@@ -198,6 +224,22 @@ mod tests {
                 "{status} {truncated} {sent:?}"
             );
         }
+        // What a wall sends is not of its page, and changes nothing of what is kept.
+        note(
+            &mut rows,
+            SERVER,
+            &again,
+            &response(206, false, one.clone()),
+        );
+        for sent in [&two, &none] {
+            let RequestEnd::Response(mut wall) = response(200, false, sent.clone()) else {
+                unreachable!("it is one");
+            };
+            wall.wall = "cloudflare".to_owned();
+            note(&mut rows, SERVER, &again, &RequestEnd::Response(wall));
+            assert_eq!(read(&rows, SERVER, &again.url).unwrap(), one);
+        }
+        note(&mut rows, SERVER, &again, &response(410, false, none));
         let mut out = Output::<()>::default();
         rows.flush(&mut out);
         store.commit(&out.changes).unwrap();

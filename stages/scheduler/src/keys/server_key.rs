@@ -6,6 +6,7 @@
 
 use rhumb_partition::Directory;
 use rhumb_url::{Scheme, Server, host_hash};
+use rhumb_wire::message::DatedPage;
 use std::ops::RangeInclusive;
 
 /// Bytes of a key.
@@ -28,13 +29,30 @@ impl ServerKey {
     /// The key of `scheme://host[:port]`; none when that is not a server.
     pub(crate) fn of(server: &str, directory: &Directory) -> Option<Self> {
         let Server { scheme, host, port } = server.parse().ok()?;
-        let host = host_hash(&host);
-        Some(ServerKey {
+        Some(ServerKey::at(host_hash(&host), scheme, port, directory))
+    }
+
+    /// The key of the server of a host with this hash, at a port.
+    pub(crate) fn at(host: u64, scheme: Scheme, port: u16, directory: &Directory) -> Self {
+        ServerKey {
             host,
             scheme,
             port,
             partition: directory.partition_of(host),
-        })
+        }
+    }
+
+    /// The key of the server of a page that a sitemap or feed dates.
+    pub(crate) fn of_dated(page: &DatedPage, partition: u16) -> Self {
+        ServerKey {
+            host: page.host,
+            scheme: match page.is_https {
+                true => Scheme::Https,
+                false => Scheme::Http,
+            },
+            port: page.port,
+            partition,
+        }
     }
 
     /// Host, scheme and port.

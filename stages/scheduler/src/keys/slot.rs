@@ -47,6 +47,9 @@ impl Order {
     /// After all others that are ahead; URLs of this order go first in, first out.
     pub(crate) const LAST: Order = Order(((1 << (31 - QUALITY_BITS_LEFT_OUT)) - 1) << LANE_BITS);
 
+    /// Before all others: that of planned visits, which a budget keeps few.
+    pub(crate) const PLANNED: Order = Order(0);
+
     /// The better the quality, the earlier the order.
     pub(crate) fn of(quality: Quality) -> Self {
         Order(Order::LAST.0 - (quality.to_bits() >> QUALITY_BITS_LEFT_OUT << LANE_BITS))
@@ -70,6 +73,11 @@ impl Order {
 pub(crate) const fn fresh_slots(topic: TopicNumber) -> Range<u64> {
     let first = (topic.0 as u64) << TOPIC_BITS;
     first..first + (1 << TOPIC_BITS)
+}
+
+/// Where those of them lie that are planned visits.
+pub(crate) const fn planned_slots(topic: TopicNumber) -> Range<u64> {
+    Order::PLANNED.slot(topic, 0)..Order::PLANNED.slot(topic, NUMBERS - 1) + 1
 }
 
 /// Where those of them lie that are of traps.
@@ -102,8 +110,12 @@ pub(crate) const fn lane_of(slot: u64) -> Lane {
     }
 }
 
-/// The quality of a URL by its slot, as exact as an order is.
+/// The quality of a URL by its slot, as exact as an order is. A planned visit counts as a seed:
+/// what it is worth beside others was decided when it was planned.
 pub(crate) fn quality_of(slot: u64) -> Quality {
+    if order_of(slot) == Order::PLANNED {
+        return Quality::SEED;
+    }
     Quality::from_bits(
         Order::LAST.0.saturating_sub(order_of(slot).0) >> LANE_BITS << QUALITY_BITS_LEFT_OUT,
     )
@@ -131,6 +143,13 @@ mod tests {
             assert!(
                 (quality_of(slots[0]).get() - 9.0).abs() < 0.01
                     && quality_of(slots[2]).get() == 0.0
+            );
+            let planned = Order::PLANNED.slot(topic, 9);
+            assert!(planned < Order::of(Quality::from_bits(f32::MAX.to_bits())).slot(topic, 0));
+            assert!(planned_slots(topic).contains(&planned));
+            assert_eq!(
+                (quality_of(planned), lane_of(planned)),
+                (Quality::SEED, Lane::Ahead)
             );
             let lanes = [Lane::Ahead, Lane::Behind, Lane::Trapped];
             let slots = lanes.map(|lane| quality(9.0).in_lane(lane).slot(topic, 0));

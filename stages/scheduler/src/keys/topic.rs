@@ -2,7 +2,7 @@
 //! index in this life.
 
 /// The number of a topic within its partition. It stands in the slots of the topic's URLs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TopicNumber(pub(crate) u8);
 
 impl TopicNumber {

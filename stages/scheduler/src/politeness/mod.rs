@@ -13,20 +13,16 @@ pub(crate) mod visit;
 pub(crate) mod tests {
     //! What the tests of this room share.
 
-    use rhumb_wire::message::{RequestEnd, Validators};
+    use rhumb_wire::message::{RequestEnd, ResponseSummary};
 
     /// A whole answer of one byte.
     pub(crate) fn response(status: u16, retry_after_s: Option<u32>) -> RequestEnd {
-        RequestEnd::Response {
+        RequestEnd::Response(ResponseSummary {
             status,
             bytes: 1,
-            truncated: false,
             elapsed_us: 1,
             retry_after_s,
-            fetched_at_ms: 0,
-            media_type: String::new(),
-            validators: Validators::default(),
-            lacks: None,
-        }
+            ..ResponseSummary::default()
+        })
     }
 }

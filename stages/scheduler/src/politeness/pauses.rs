@@ -4,7 +4,7 @@
 //! scope ends (P6).
 
 use crate::settings::Settings;
-use rhumb_wire::message::RequestEnd;
+use rhumb_wire::message::{RequestEnd, ResponseSummary};
 use std::time::Duration;
 
 /// No failure is without a wait, whatever is configured.
@@ -15,29 +15,33 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 /// answers that come.
 pub(crate) fn gap(settings: &Settings, crawl_delay: Duration, download: Duration) -> Duration {
     settings
+        .politeness
         .delay
-        .max(crawl_delay.min(settings.crawl_delay_max))
-        .max(settings.download_pause.after(download))
+        .max(crawl_delay.min(settings.politeness.crawl_delay_max))
+        .max(settings.download_pause().after(download))
 }
 
 /// Wait after the `failures`-th failure in a row: `retry_wait`, doubling, at most `retry_wait_max`.
 pub(crate) fn back_off(settings: &Settings, failures: u8) -> Duration {
     let doublings = u32::from(failures.saturating_sub(1)).min(31);
     settings
+        .scheduler
         .retry_wait
         .saturating_mul(1 << doublings)
-        .min(settings.retry_wait_max)
+        .min(settings.scheduler.retry_wait_max)
         .max(BACK_OFF_MIN)
 }
 
 /// Returns for how long a response asks to leave the whole server alone; capped by the settings.
 pub(crate) fn retry_after(settings: &Settings, end: &RequestEnd) -> Option<Duration> {
     match *end {
-        RequestEnd::Response {
+        RequestEnd::Response(ResponseSummary {
             status: 429 | 503,
             retry_after_s: Some(seconds),
             ..
-        } => Some(Duration::from_secs(u64::from(seconds)).min(settings.retry_after_max)),
+        }) => {
+            Some(Duration::from_secs(u64::from(seconds)).min(settings.politeness.retry_after_max))
+        }
         _ => None,
     }
 }
@@ -66,7 +70,7 @@ mod tests {
         );
         assert_eq!(
             retry_after(&settings, &response(429, Some(u32::MAX))),
-            Some(settings.retry_after_max)
+            Some(settings.politeness.retry_after_max)
         );
         assert_eq!(retry_after(&settings, &response(200, Some(7))), None);
     }

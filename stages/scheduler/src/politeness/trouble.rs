@@ -13,6 +13,7 @@
 //! | 429, 503 with Retry-After | costs an attempt | always, as long as that says |
 //! | 429, 503 without, timeout, too slow, no length, reset, not HTTP | costs an attempt | when it is general ([`Strain`]); else its gap doubles |
 //! | reset, its job brought an answer | goes back, as if untried | never |
+//! | a wall ([`Trouble::Challenged`]) | ends | when its job brought nothing else |
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
 //!
@@ -40,7 +41,7 @@
 //!
 //! Source: BUbiNG's waits by class of error (Boldi, Marino, Santini and Vigna 2014).
 
-use rhumb_wire::message::{FailureKind, Outcome, RequestEnd};
+use rhumb_wire::message::{FailureKind, Outcome, RequestEnd, ResponseSummary};
 
 /// The reason in the outcome of a URL whose body did not come to its end and had no length.
 pub(crate) const NO_LENGTH: &str = "the body did not end, and its head gives no length";
@@ -78,6 +79,8 @@ pub(crate) enum Trouble {
     Slow = 14,
     /// A body that did not end in time, whose head gives no length.
     NoLength = 15,
+    /// A challenge in the place of the page, whatever its status.
+    Challenged = 16,
 }
 
 /// What becomes of the URL.
@@ -99,6 +102,8 @@ pub(crate) enum SetAside {
     General,
     /// It answered, or was not asked.
     Never,
+    /// When all that its job brought was like it.
+    Alone,
 }
 
 /// A row of the table.
@@ -112,7 +117,7 @@ pub(crate) struct Class {
 }
 
 impl Trouble {
-    const ALL: [Trouble; 15] = [
+    const ALL: [Trouble; 16] = [
         Trouble::Connect,
         Trouble::Tls,
         Trouble::HungUp,
@@ -128,11 +133,15 @@ impl Trouble {
         Trouble::Certificate,
         Trouble::Slow,
         Trouble::NoLength,
+        Trouble::Challenged,
     ];
 
     /// The trouble of a request with this end; none when nothing went wrong.
     pub(crate) const fn of(end: &RequestEnd) -> Option<Self> {
         Some(match end {
+            RequestEnd::Response(ResponseSummary { wall, .. }) if !wall.is_empty() => {
+                Trouble::Challenged
+            }
             RequestEnd::Failure(FailureKind::Connect) => Trouble::Connect,
             RequestEnd::Failure(FailureKind::Tls) => Trouble::Tls,
             RequestEnd::Failure(FailureKind::Certificate) => Trouble::Certificate,
@@ -143,13 +152,13 @@ impl Trouble {
             RequestEnd::Failure(FailureKind::HeaderTooLarge) => Trouble::HeaderTooLarge,
             RequestEnd::Failure(FailureKind::Forbidden) => Trouble::Forbidden,
             RequestEnd::Failure(FailureKind::NoLength) => Trouble::NoLength,
-            RequestEnd::Response { status: 408, .. } => Trouble::SlowRequest,
-            RequestEnd::Response { status: 429, .. } => Trouble::TooManyRequests,
-            RequestEnd::Response { status: 503, .. } => Trouble::Unavailable,
-            RequestEnd::Response {
+            RequestEnd::Response(ResponseSummary { status: 408, .. }) => Trouble::SlowRequest,
+            RequestEnd::Response(ResponseSummary { status: 429, .. }) => Trouble::TooManyRequests,
+            RequestEnd::Response(ResponseSummary { status: 503, .. }) => Trouble::Unavailable,
+            RequestEnd::Response(ResponseSummary {
                 status: 500..=599, ..
-            } => Trouble::ServerError,
-            RequestEnd::Response { .. }
+            }) => Trouble::ServerError,
+            RequestEnd::Response(_)
             | RequestEnd::Untried
             | RequestEnd::Failure(FailureKind::NotArchived) => {
                 return None;
@@ -161,7 +170,7 @@ impl Trouble {
     pub(crate) const fn class(self) -> Class {
         use ForUrl::{Attempt, Ends, GoesBack};
         use Outcome::{Failed, Refused};
-        use SetAside::{Always, General, Never};
+        use SetAside::{Alone, Always, General, Never};
         let (url, server, outcome, reason) = match self {
             Trouble::Connect => (GoesBack, Always, Failed, FailureKind::Connect.name()),
             Trouble::Tls => (GoesBack, Always, Failed, FailureKind::Tls.name()),
@@ -183,6 +192,7 @@ impl Trouble {
             Trouble::SlowRequest => (Attempt, Never, Refused, "request timeout"),
             Trouble::ServerError => (Attempt, Never, Failed, "server error"),
             Trouble::Forbidden => (Ends, Never, Failed, FailureKind::Forbidden.name()),
+            Trouble::Challenged => (Ends, Alone, Refused, "challenged"),
         };
         Class {
             url,
@@ -222,7 +232,7 @@ mod tests {
     fn each_trouble_comes_back_from_its_byte() {
         for byte in 0..=u8::MAX {
             let trouble = Trouble::from_byte(byte);
-            assert_eq!(trouble.is_some(), (1..=15).contains(&byte));
+            assert_eq!(trouble.is_some(), (1..=16).contains(&byte));
             assert!(trouble.is_none_or(|trouble| trouble as u8 == byte));
         }
     }

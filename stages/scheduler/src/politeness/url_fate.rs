@@ -6,7 +6,7 @@
 use crate::politeness::pauses::{back_off, retry_after};
 use crate::politeness::trouble::{ForUrl, NO_LENGTH, Trouble};
 use crate::settings::Settings;
-use rhumb_wire::message::{FailureKind, Lack, Outcome, RequestEnd};
+use rhumb_wire::message::{FailureKind, Lack, Outcome, RequestEnd, ResponseSummary};
 use std::time::Duration;
 
 /// The reason in the outcome of a redirect that leads nowhere.
@@ -31,7 +31,7 @@ pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> U
     if let Some(class) = Trouble::of(end).map(Trouble::class) {
         return match class.url {
             ForUrl::GoesBack => UrlFate::Untried,
-            ForUrl::Attempt if attempts < settings.attempts => {
+            ForUrl::Attempt if attempts < settings.scheduler.attempts => {
                 let wait = back_off(settings, attempts);
                 UrlFate::Retry(retry_after(settings, end).map_or(wait, |shorter| shorter.min(wait)))
             }
@@ -43,7 +43,7 @@ pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> U
             UrlFate::Ends(Outcome::Gone, "not in the archive")
         }
         RequestEnd::Untried | RequestEnd::Failure(_) => UrlFate::Untried,
-        RequestEnd::Response { status, lacks, .. } => {
+        RequestEnd::Response(ResponseSummary { status, lacks, .. }) => {
             let (outcome, reason) = answered(status, lacks);
             UrlFate::Ends(outcome, reason)
         }
@@ -76,14 +76,11 @@ fn answered(status: u16, lacks: Option<Lack>) -> (Outcome, &'static str) {
 mod tests {
     use super::*;
     use crate::politeness::tests::response;
-    use crate::settings::tests::settings;
+    use crate::settings::tests::{settings, with};
 
     #[test]
     fn every_status_has_its_outcome() {
-        let settings = Settings {
-            attempts: 1,
-            ..settings()
-        };
+        let settings = with(|set| set.scheduler.attempts = 1);
         for (status, outcome) in [
             (200, Outcome::Fetched),
             (206, Outcome::Fetched),
@@ -111,7 +108,7 @@ mod tests {
     fn a_redirect_without_a_target_has_failed_and_a_list_of_choices_was_fetched() {
         let without = |status, lack| {
             let mut end = response(status, None);
-            if let RequestEnd::Response { lacks, .. } = &mut end {
+            if let RequestEnd::Response(ResponseSummary { lacks, .. }) = &mut end {
                 *lacks = Some(lack);
             }
             url_fate(&settings(), &end, 1)
@@ -156,14 +153,14 @@ mod tests {
             response(408, None),
             RequestEnd::Failure(FailureKind::Reset),
         ] {
-            for attempts in 1..settings.attempts {
+            for attempts in 1..settings.scheduler.attempts {
                 assert_eq!(
                     url_fate(&settings, &end, attempts),
                     UrlFate::Retry(back_off(&settings, attempts))
                 );
             }
             assert!(matches!(
-                url_fate(&settings, &end, settings.attempts),
+                url_fate(&settings, &end, settings.scheduler.attempts),
                 UrlFate::Ends(..)
             ));
         }
@@ -204,7 +201,7 @@ mod tests {
         );
         assert_eq!(
             url_fate(&settings, &response(503, Some(700)), 1),
-            UrlFate::Retry(settings.retry_wait)
+            UrlFate::Retry(settings.scheduler.retry_wait)
         );
     }
 }

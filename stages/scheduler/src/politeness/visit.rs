@@ -11,13 +11,13 @@ use std::time::Duration;
 /// not known.
 pub(crate) fn requests_max(settings: &Settings, learned: u32, gap: Duration) -> usize {
     let limit = if learned == 0 {
-        settings.requests_per_connection
+        settings.scheduler.requests_per_connection
     } else {
         learned
     };
     let in_visit = match gap.as_micros() {
         0 => u128::MAX,
-        gap => 1 + settings.visit_budget.as_micros() / gap,
+        gap => 1 + settings.scheduler.visit_budget.as_micros() / gap,
     };
     usize::try_from(u128::from(limit.max(1)).min(in_visit)).unwrap_or(usize::MAX)
 }
@@ -50,7 +50,7 @@ pub(crate) fn learn_requests(
     requests: u32,
     closed_by_server: bool,
 ) -> u32 {
-    let most = settings.requests_per_connection;
+    let most = settings.scheduler.requests_per_connection;
     if closed_by_server && requests > 0 {
         requests.min(most)
     } else if learned > 0 && requests >= learned {
@@ -112,17 +112,13 @@ mod tests {
                 number: 1,
             },
             fetcher: "f".into(),
-            partition: 0,
             server: "http://a.test".into(),
             sequence: 1,
             last: true,
-            results: Vec::new(),
-            connect_us: None,
             requests,
             busy_us,
             elapsed_us,
-            closed_by_server: false,
-            robots: None,
+            ..Report::default()
         };
         assert_eq!(
             learn_overlap(0, &report(1, 500, 500)),

@@ -321,31 +321,21 @@ impl Ledger {
     fn parse_lines(text: &str) -> Option<Self> {
         let line = |line: &str| {
             let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
-            let (instance, birth, holding) = match *numbers.ok()?.as_slice() {
-                [instance, birth, epoch, held, spent, since] => (
-                    instance,
-                    birth,
-                    Holding {
-                        epoch,
-                        held,
-                        spent,
-                        since,
-                        number: 0,
-                    },
-                ),
-                [instance, epoch, held, number] => (
-                    instance,
-                    0,
-                    Holding {
-                        epoch,
-                        held,
-                        number,
-                        ..Holding::default()
-                    },
-                ),
+            let numbers = numbers.ok()?;
+            let (birth, epoch, held, rest) = match *numbers.as_slice() {
+                [_, birth, epoch, held, spent, since] => (birth, epoch, held, (spent, since, 0)),
+                [_, epoch, held, number] => (0, epoch, held, (0, 0, number)),
                 _ => return None,
             };
-            let instance = u16::try_from(instance).ok()?;
+            let instance = u16::try_from(numbers[0]).ok()?;
+            let (spent, since, number) = rest;
+            let holding = Holding {
+                epoch,
+                held,
+                spent,
+                since,
+                number,
+            };
             Some((Holder { instance, birth }, holding))
         };
         text.lines().map(line).collect::<Option<_>>().map(Ledger)

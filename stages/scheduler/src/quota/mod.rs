@@ -1,12 +1,13 @@
 //! Quotas: what several schedulers divide between them.
 //!
-//! In: claims of the core. Out: the ledger of a quota with the claim in it. [`ledger`] has the rules by
-//! which a quota is divided; `budget` and `politeness::circles` know when to claim.
+//! In: claims of the core. Out: the ledger of a quota with the claim in it. [`ledger`] has the rules
+//! by which a quota is divided, `requests` the questions of one scheduler; `budget` and
+//! `politeness::circles` know how much of it there is use for.
 
 pub mod ledger;
+pub(crate) mod requests;
 
 use crate::keys::circle::Circle;
-use rhumb_wire::message::Errand;
 
 /// Something that schedulers divide, as the key of its ledger and calls between schedulers name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,11 +55,6 @@ impl Quota {
             Some(("topic", topic)) => Some(Quota::Topic(topic.to_owned())),
             Some(_) => key.parse().ok().map(Quota::Circle),
         }
-    }
-
-    /// A call upon another scheduler to give back what it does not need.
-    pub(crate) fn call(&self) -> Errand {
-        Errand::Quota { key: self.key() }
     }
 }
 

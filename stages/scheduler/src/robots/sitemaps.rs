@@ -32,11 +32,14 @@ pub(crate) fn sitemaps_of(
         return None;
     }
     let base = url::Url::parse(url).ok()?;
-    let sitemaps = robots.sitemaps().iter().take(settings.sitemaps_per_server);
+    let sitemaps = robots
+        .sitemaps()
+        .iter()
+        .take(settings.limits.sitemaps_per_server);
     let mut urls: UrlList = sitemaps
         .filter_map(|sitemap| canonical(sitemap, Some(&base), None).ok())
         .collect();
-    if settings.sitemap_guess && robots.sitemaps().is_empty() {
+    if settings.limits.sitemap_guess && robots.sitemaps().is_empty() {
         urls.push(&[server, GUESS].concat());
     }
     // The URL that was found first keeps its own; nothing comes of nothing.
@@ -53,8 +56,7 @@ pub(crate) fn sitemaps_of(
     (!urls.is_empty()).then_some(FoundUrls {
         origin,
         urls,
-        anchors: Vec::new(),
-        sketch: None,
+        ..FoundUrls::default()
     })
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn leads_on(settings: &Settings, first: &Origin) -> bool {
 /// How many of the sitemaps that a robots.txt names are left out, as too many or too long. Where
 /// none are wanted, none are.
 pub(crate) fn left_out(settings: &Settings, robots: &Robots) -> u64 {
-    let taken = settings.sitemaps_per_server;
+    let taken = settings.limits.sitemaps_per_server;
     if taken == 0 {
         return 0;
     }
@@ -78,7 +80,7 @@ pub(crate) fn left_out(settings: &Settings, robots: &Robots) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::tests::settings;
+    use crate::settings::tests::with;
     use rhumb_config::topics::Depths;
 
     fn first() -> Origin {
@@ -97,10 +99,7 @@ mod tests {
 
     #[test]
     fn the_first_so_many_that_can_be_crawled_are_found_where_the_first_url_was() {
-        let settings = Settings {
-            sitemaps_per_server: 4,
-            ..settings()
-        };
+        let settings = with(|set| set.limits.sitemaps_per_server = 4);
         let text = "Sitemap: /map.xml\nsitemap: http://B.test:80/x y#z\nSitemap: ftp://a.test/\n\
                     User-agent: *\nSitemap: https://c.test/map.gz\nSitemap: /fifth.xml\n";
         let found = sitemaps_of(
@@ -135,10 +134,7 @@ mod tests {
 
     #[test]
     fn none_is_found_where_there_is_none_or_its_pages_would_be_too_deep() {
-        let settings = Settings {
-            sitemaps_per_server: 4,
-            ..settings()
-        };
+        let settings = with(|set| set.limits.sitemaps_per_server = 4);
         let robots = Robots::parse(b"Sitemap: /map.xml\n", "rhumb");
         assert_eq!(
             sitemaps_of(&settings, &Robots::allow_all(), SERVER, ROBOTS, &first()),
@@ -161,10 +157,7 @@ mod tests {
         let text = format!("Sitemap: /1.xml\nSitemap: /{long}\nSitemap: /2.xml\nSitemap: /3.xml\n");
         let robots = Robots::parse(text.as_bytes(), "rhumb");
         for (sitemaps_per_server, expected) in [(0, 0), (1, 3), (2, 2), (3, 1), (100, 1)] {
-            let settings = Settings {
-                sitemaps_per_server,
-                ..settings()
-            };
+            let settings = with(|set| set.limits.sitemaps_per_server = sitemaps_per_server);
             assert_eq!(
                 left_out(&settings, &robots),
                 expected,
@@ -176,11 +169,10 @@ mod tests {
 
     #[test]
     fn one_is_guessed_where_none_is_named_and_that_is_asked_for() {
-        let settings = Settings {
-            sitemaps_per_server: 0,
-            sitemap_guess: true,
-            ..settings()
-        };
+        let settings = with(|set| {
+            set.limits.sitemaps_per_server = 0;
+            set.limits.sitemap_guess = true;
+        });
         let guessed = |robots: &Robots| {
             let found = sitemaps_of(&settings, robots, SERVER, ROBOTS, &first());
             found.map(|found| found.urls.iter().map(str::to_owned).collect::<Vec<_>>())

@@ -220,7 +220,7 @@ impl RobotsState {
     /// Notes that a try brought no answer, or none that says anything.
     pub(crate) fn failed(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
         let tries = self.tries.saturating_add(1);
-        if tries >= settings.attempts {
+        if tries >= settings.scheduler.attempts {
             return self.give_up(now, settings);
         }
         let known = self.known;
@@ -237,11 +237,11 @@ impl RobotsState {
         self.learn(
             now,
             Rules::Unreachable,
-            settings.retry_wait_max.max(UNREACHABLE_MIN),
+            settings.scheduler.retry_wait_max.max(UNREACHABLE_MIN),
             self.crawl_delay(),
         );
         // When the rules have lapsed, and URLs still come, one more try decides.
-        self.tries = settings.attempts.saturating_sub(1);
+        self.tries = settings.scheduler.attempts.saturating_sub(1);
         Found::Unreachable
     }
 
@@ -359,7 +359,11 @@ fn rounded_up_ms(pause: Duration) -> u32 {
 /// Returns how long rules are used. A job granted at the last moment still ends within their
 /// lifetime (P5).
 fn lifetime(settings: &Settings) -> Duration {
-    settings.robots_lifetime - settings.visit_budget.min(settings.robots_lifetime / 2)
+    settings.politeness.robots_lifetime
+        - settings
+            .scheduler
+            .visit_budget
+            .min(settings.politeness.robots_lifetime / 2)
 }
 
 fn target_of(url: &str, response: &RobotsResponse) -> Option<String> {
@@ -448,13 +452,13 @@ mod tests {
         let mut robots = RobotsState::default();
         let redirect = response(308, Some("https://www.a.test/robots.txt"));
         let mut now = at(0);
-        for tries in 1..=settings.attempts {
+        for tries in 1..=settings.scheduler.attempts {
             assert_eq!(robots.next(now), Next::Own);
             assert_eq!(
                 robots.answered(now, SERVER, URL, Some(&redirect), &settings),
                 Found::Redirect
             );
-            for _ in 0..2 * settings.attempts {
+            for _ in 0..2 * settings.scheduler.attempts {
                 assert_eq!(
                     robots.next(now),
                     Next::Errand("https://www.a.test/robots.txt".into())
@@ -474,7 +478,7 @@ mod tests {
             );
             assert_eq!(
                 found == Found::Unreachable,
-                tries == settings.attempts,
+                tries == settings.scheduler.attempts,
                 "{found:?}"
             );
         }
@@ -483,7 +487,7 @@ mod tests {
     #[test]
     fn what_another_server_answers_counts_from_when_it_was_asked_however_late_it_is_heard() {
         let settings = settings();
-        let day = settings.robots_lifetime - settings.visit_budget;
+        let day = settings.politeness.robots_lifetime - settings.scheduler.visit_budget;
         let elsewhere = "https://www.a.test/robots.txt";
         let asked = || {
             let mut robots = RobotsState::default();

@@ -151,7 +151,7 @@ impl Address {
         if self.questions > 0 && self.ask_at > now {
             return Need::Wait(self.ask_at);
         }
-        if self.failures >= settings.resolve_attempts {
+        if self.failures >= settings.scheduler.resolve_attempts {
             *self = Address::of(Known::None(NoAddress::NoAnswer), now + none_for(settings));
             return Need::Nothing;
         }
@@ -301,7 +301,7 @@ mod tests {
         address.learn(at(0), &Resolution::Temporary, &settings);
         assert_eq!(address.need(at(1), &settings), Need::Wait(at(30)));
         let mut now = at(30);
-        for _ in 1..settings.resolve_attempts {
+        for _ in 1..settings.scheduler.resolve_attempts {
             assert_eq!(address.need(now, &settings), Need::Ask);
             address.asked(now, &settings);
             // The broker repeats the answer.
@@ -360,7 +360,7 @@ mod tests {
             assert!(until >= now + pause);
             (pause, now) = (until.since(now), until);
         }
-        for _ in 1..settings.resolve_attempts {
+        for _ in 1..settings.scheduler.resolve_attempts {
             address.asked(now, &settings);
             address.learn(now, &Resolution::Temporary, &settings);
             let Need::Wait(until) = address.need(now, &settings) else {

@@ -10,8 +10,9 @@
 //! Invariant: new = ended + waiting + in flight, in the partition and in each half, also of each
 //! topic (P3); the sums over all are as before.
 
+use crate::frontier::rows::scan_urls;
 use crate::keys::server_key::{ServerKey, keys_of};
-use crate::keys::slot::topic_of;
+use crate::keys::slot::{planned_slots, retry_slots, topic_of};
 use crate::keys::topic::TopicNumber;
 use crate::servers::counts::Counts;
 use crate::servers::lease::{JOBS, Lease};
@@ -36,8 +37,12 @@ pub fn halve(store: &dyn Store, split: &Split, changes: &mut Changes) -> Result<
         return Ok(0);
     };
     for (half, hashes) in &split.halves {
-        let of_topics = not_ended(store, *half, hashes, whole.clock)?;
+        let NotEnded {
+            new: of_topics,
+            visits,
+        } = not_ended(store, *half, hashes, whole.clock)?;
         let new = of_topics.values().sum();
+        whole.counts.planned = whole.counts.planned.saturating_sub(visits);
         whole.counts.new = whole.counts.new.saturating_sub(new);
         let mut topic_counts = BTreeMap::new();
         for (topic, counts) in &mut whole.topic_counts {
@@ -55,6 +60,7 @@ pub fn halve(store: &dyn Store, split: &Split, changes: &mut Changes) -> Result<
             .collect();
         let counts = Counts {
             new,
+            planned: visits,
             ..Counts::default()
         };
         Stored {
@@ -70,15 +76,24 @@ pub fn halve(store: &dyn Store, split: &Split, changes: &mut Changes) -> Result<
     Ok(0)
 }
 
-/// How many URLs of these hosts wait or are in flight, by topic.
+/// URLs that wait or are in flight.
+struct NotEnded {
+    /// Those that are new, by topic.
+    new: BTreeMap<TopicNumber, u64>,
+    /// Planned visits.
+    visits: u64,
+}
+
+/// How many URLs of these hosts wait or are in flight.
 fn not_ended(
     store: &dyn Store,
     half: u16,
     hashes: &RangeInclusive<u64>,
     clock: u64,
-) -> Result<BTreeMap<TopicNumber, u64>, StoreError> {
+) -> Result<NotEnded, StoreError> {
     let clock = Clock::resume(clock, Timestamp::ZERO, 0);
     let mut urls = BTreeMap::new();
+    let mut visited = Vec::new();
     let mut is_readable = true;
     let (from, to) = keys_of(hashes);
     let is_key = |key: &[u8]| ServerKey::from_bytes(half, key).is_some();
@@ -88,6 +103,8 @@ fn not_ended(
         for queue in server.iter().flat_map(|server| server.queues.waiting()) {
             *urls.entry(queue.topic()).or_default() += queue.len();
         }
+        let has_visits = server.is_some_and(|server| server.visits_out > 0);
+        visited.extend(ServerKey::from_bytes(half, key).filter(|_| has_visits));
         is_readable
     })?;
     store.scan(JOBS, &from, &to, &mut |key, row| {
@@ -98,12 +115,34 @@ fn not_ended(
         }
         is_readable
     })?;
-    if is_readable {
-        Ok(urls)
-    } else {
-        Err(corrupt(
+    if !is_readable {
+        return Err(corrupt(
             SERVERS,
             "a record of a server or a job is unreadable",
-        ))
+        ));
     }
+    let visits = leave_out_visits(store, &visited, &mut urls)?;
+    Ok(NotEnded { new: urls, visits })
+}
+
+/// Takes planned visits off the URLs of these servers. Gives their number.
+fn leave_out_visits(
+    store: &dyn Store,
+    servers: &[ServerKey],
+    urls: &mut BTreeMap<TopicNumber, u64>,
+) -> Result<u64, StoreError> {
+    let mut visits = 0;
+    for (topic, urls) in urls {
+        for slots in [planned_slots(*topic), retry_slots(*topic)] {
+            for server in servers {
+                scan_urls(store, *server, slots.clone(), &mut |url| {
+                    let is_planned = u64::from(url.is_planned());
+                    visits += is_planned;
+                    *urls -= is_planned;
+                    true
+                })?;
+            }
+        }
+    }
+    Ok(visits)
 }

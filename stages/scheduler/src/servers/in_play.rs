@@ -23,10 +23,12 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
+use crate::visits::SignalTrust;
 use foldhash::HashMap;
 use rhumb_partition::Directory;
 use rhumb_stage::store::{Store, StoreError};
 use rhumb_stage::{Figures, Tallied};
+use rhumb_url::Scheme;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{JobId, Outcome};
 use std::collections::hash_map::Entry;
@@ -75,6 +77,11 @@ impl Servers {
     /// The key of `scheme://host[:port]`; none when that is not a server.
     pub(crate) fn key_of(&self, server: &str) -> Option<ServerKey> {
         ServerKey::of(server, &self.directory)
+    }
+
+    /// The key of the server of a host with this hash, at a port.
+    pub(crate) fn key_at(&self, host: u64, scheme: Scheme, port: u16) -> ServerKey {
+        ServerKey::at(host, scheme, port, &self.directory)
     }
 
     /// The partition of a host with this hash.
@@ -128,7 +135,7 @@ impl Servers {
 
     /// Returns whether nothing is left that only this instance can give back.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.partitions.is_empty() || !self.shares.has_questions()
+        !self.partitions.is_empty() || self.shares.requests.all_rest()
     }
 
     /// The partitions of this instance, by id.
@@ -163,7 +170,7 @@ impl Servers {
         let mut keys = Vec::new();
         for (&key, server) in &mut self.in_memory {
             if let Some(lease) = &mut server.lease {
-                lease.hear_again(staged.now, staged.settings.job_lease);
+                lease.hear_again(staged.now, staged.settings.scheduler.job_lease);
                 keys.push(key);
             }
         }
@@ -204,11 +211,14 @@ impl Servers {
             .filter_map(|(key, server)| Some((*key, server.as_ref(), server.lease.as_deref()?)))
     }
 
-    /// What this instance has of all partitions, from 0 to 1.
+    /// What this instance has of all partitions, from 0 to 1. A partition that was split is its
+    /// halves.
     pub(crate) fn part(&self) -> f64 {
+        let is_whole = |partition: &&u16| self.directory.hashes_of(**partition).is_some();
         let depths = self
             .partitions
             .keys()
+            .filter(is_whole)
             .filter_map(|partition| self.directory.depth_of(*partition));
         depths.map(|depth| 0.5f64.powi(depth as i32)).sum()
     }
@@ -302,6 +312,18 @@ impl Servers {
         let row = self.store.get(SERVERS, &key.to_bytes())?;
         let server = row.and_then(|row| Server::from_row(&row, partition.clock));
         Ok(server.map(|server| self.placed(key, server)))
+    }
+
+    /// What was learned of the signals of a server's pages, without bringing it into memory.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) fn signal_trust(&self, key: ServerKey) -> Result<SignalTrust, StoreError> {
+        if let Some(server) = self.get(key) {
+            return Ok(server.signal_trust.clone());
+        }
+        let server = self.look_up(key)?;
+        Ok(server.map_or_else(SignalTrust::default, |server| server.signal_trust))
     }
 
     /// The server, of its group, and paused if it is.
@@ -502,7 +524,7 @@ impl Servers {
         {
             let fetched = counts.outcomes[Outcome::Fetched as usize];
             others.add(&TopicCounts {
-                new: counts.new,
+                new: counts.new.saturating_sub(counts.given),
                 ended: counts.ended(),
                 fetched,
                 bytes: counts.bytes,
@@ -538,6 +560,7 @@ impl Servers {
     /// P3: every new URL waits, is in flight, or has ended.
     pub(crate) fn conserves(&self) -> bool {
         let totals = self.totals();
-        totals.new == totals.ended() + self.load.waiting + self.load.in_flight
+        let in_hand = self.load.waiting + self.load.in_flight;
+        totals.new + totals.visits_out() == totals.left() + in_hand
     }
 }

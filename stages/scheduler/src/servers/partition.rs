@@ -6,6 +6,7 @@
 use crate::budget::hosts::Hosts;
 use crate::frontier::rows::{FrontierUrl, remove_url};
 use crate::frontier::url_end::UrlEnd;
+use crate::frontier::visited::Visited;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::{RETRIES, topic_of};
 use crate::keys::topic::TopicNumber;
@@ -14,10 +15,12 @@ use crate::servers::counts::Counts;
 use crate::servers::tally::{Tally, kind};
 use crate::servers::topic_counts::TopicCounts;
 use crate::servers::topic_numbers::TopicNumbers;
+use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
+use rhumb_config::RecrawlPolicy;
 use rhumb_stage::Applied;
 use rhumb_stage::store::{Changes, Store, StoreError, Table};
 use rhumb_url::fingerprint;
@@ -213,8 +216,33 @@ impl Partition {
         end: UrlEnd,
     ) {
         remove_url(&mut staged.rows, server, slot);
+        if url.is_planned() {
+            self.end_visit(staged, server, url, end);
+            return;
+        }
         forget_fresh(staged, server, slot, &url);
         self.count_end(staged, server, topic_of(slot), url, end);
+    }
+
+    /// A planned visit ends, or is withdrawn: then there was no request, and there is no outcome.
+    fn end_visit(
+        &mut self,
+        staged: &mut Staged<'_>,
+        server: ServerKey,
+        url: FrontierUrl,
+        end: UrlEnd,
+    ) {
+        staged.partitions.insert(server.partition);
+        staged.visited.push(Visited::of(server, &url, &end));
+        if !end.is_asked {
+            self.counts.withdrawn += 1;
+            return;
+        }
+        self.counts.visits[end.finding.change as usize] += 1;
+        let is_final = is_last_visit(staged.settings, &url, &end);
+        staged
+            .messages
+            .outcome(server.partition, url.into_outcome(end, is_final));
     }
 
     /// A new URL ends that never had a row.
@@ -242,11 +270,16 @@ impl Partition {
             counts.end(end.outcome, end.bytes)
         });
         self.counts.outcomes[end.outcome as usize] += 1;
+        self.counts.walls += u64::from(!end.wall.is_empty());
         if end.outcome == Outcome::Fetched {
             self.counts.bytes += end.bytes;
             self.hosts.fetched(staged, server.host, end.bytes);
         } else if matches!(end.outcome, Outcome::Failed | Outcome::Refused) {
             self.hosts.failed(staged, server.host);
+        }
+        let recrawl = staged.settings.recrawl_of(&url.origin.topic);
+        if recrawl.policy != RecrawlPolicy::None && end.outcome.makes_known() {
+            staged.visited.push(Visited::of(server, &url, &end));
         }
         let ended_us = self
             .clock
@@ -256,11 +289,20 @@ impl Partition {
         let outcome = end.outcome.name();
         let reason = end.reason;
         tracing::debug!(trace = %Trace::of(&url.url), url = url.url, outcome, status = end.status, reason, "a URL ends");
+        let is_final = is_last_visit(staged.settings, &url, &end);
         staged
             .messages
-            .outcome(server.partition, url.into_outcome(end));
+            .outcome(server.partition, url.into_outcome(end, is_final));
         staged.partitions.insert(server.partition);
     }
+}
+
+/// Returns whether the page of a URL that ends so has no visit to come.
+fn is_last_visit(settings: &Settings, url: &FrontierUrl, end: &UrlEnd) -> bool {
+    let recrawl = settings.recrawl_of(&url.origin.topic);
+    let has_all = recrawl.visits_max > 0 && url.visit >= recrawl.visits_max;
+    let is_unknown = !url.is_planned() && !end.outcome.makes_known();
+    recrawl.policy == RecrawlPolicy::None || is_unknown || has_all || end.finding.is_forgotten
 }
 
 /// A URL waits no longer among the fresh ones, if it was one of them.

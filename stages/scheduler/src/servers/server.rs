@@ -29,6 +29,7 @@ use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
+use crate::visits::{DateTrust, SignalTrust};
 use rhumb_stage::store::{StoreError, Table};
 use rhumb_url::time::Timestamp;
 use rhumb_url::{fingerprint, host_of, registered_domain, shape_hash};
@@ -38,6 +39,9 @@ use std::time::Duration;
 /// Overlap of the requests of a connection before it is measured, in thousandths: how much faster
 /// the requests are than one after another (p of Cao, Jiang and Singh 2003).
 const OVERLAP_PERMILLE: u32 = 1200;
+
+/// How long a server is left alone whose planned visits cannot go now.
+const VISITS_WAIT: Duration = Duration::from_millis(500);
 
 /// Table of servers: server → record.
 pub(crate) const SERVERS: Table = "servers";
@@ -98,6 +102,12 @@ pub(crate) struct Server {
     pub(crate) place: QueuePlace,
     /// Its pages that were fetched since it came into memory.
     pub(crate) pages: u32,
+    /// Visits of its pages that are planned and have not ended.
+    pub(crate) visits_out: u32,
+    /// Whether its `Last-Modified` is believed.
+    pub(crate) date_trust: DateTrust,
+    /// What was learned of the signals of its pages.
+    pub(crate) signal_trust: SignalTrust,
     /// The topic of its last job for pages.
     pub(crate) served: TopicNumber,
     /// Circles in which it would take room now, or when there is some.
@@ -136,6 +146,9 @@ impl Server {
             traps_end: false,
             place: QueuePlace::Idle,
             pages: 0,
+            visits_out: 0,
+            date_trust: DateTrust::default(),
+            signal_trust: SignalTrust::default(),
             served: TopicNumber::OTHERS,
             contends: [None; 2],
             accounted: Load::default(),
@@ -156,13 +169,13 @@ impl Server {
         let address = self
             .address
             .first()
-            .filter(|_| settings.connections_per_address > 0);
+            .filter(|_| settings.politeness.connections_per_address > 0);
         [self.group, address.map(Circle::Address)]
     }
 
     /// The circles that a job counts for which goes to an address.
     pub(crate) fn circles_of(&self, lease: &Lease, settings: &Settings) -> [Option<Circle>; 2] {
-        let is_limited = settings.connections_per_address > 0;
+        let is_limited = settings.politeness.connections_per_address > 0;
         [
             self.group,
             is_limited.then_some(Circle::Address(lease.address)),
@@ -171,7 +184,7 @@ impl Server {
 
     /// Pause between two contacts.
     pub(crate) fn gap(&self, settings: &Settings) -> Duration {
-        let crawl_delay = if settings.respect_robots {
+        let crawl_delay = if settings.politeness.respect_robots {
             self.robots.crawl_delay()
         } else {
             Duration::ZERO
@@ -185,7 +198,7 @@ impl Server {
             Duration::from_micros(self.download_us.into()),
         )
         .max(of_group);
-        self.strain.stretched(gap, settings.retry_wait)
+        self.strain.stretched(gap, settings.scheduler.retry_wait)
     }
 
     /// Requests of its next job, at most.
@@ -208,6 +221,14 @@ impl Server {
         self.next_contact = self.next_contact.max(now + wait);
     }
 
+    /// A job was to be granted, and there is nothing to be asked for now: a planned visit waits to be
+    /// tried again, or for the turn of its topic, while what is new has no budget.
+    pub(crate) fn waits_for_visits(&mut self, now: Timestamp) {
+        if self.visits_out > 0 {
+            self.leave_alone(now, VISITS_WAIT);
+        }
+    }
+
     /// Notes how long a response took, and pauses accordingly.
     pub(crate) fn downloaded(&mut self, now: Timestamp, elapsed_us: u32, settings: &Settings) {
         self.download_us = elapsed_us;
@@ -224,7 +245,7 @@ impl Server {
     /// A failure is not to be held against it. Returns whether that may be, as it was not so too
     /// often.
     pub(crate) fn excuse(&mut self, settings: &Settings) -> bool {
-        let may_be = self.excuses < settings.server_failures_max;
+        let may_be = self.excuses < settings.scheduler.server_failures_max;
         self.excuses += u8::from(may_be);
         may_be
     }
@@ -285,10 +306,10 @@ impl Server {
         self.failures = self.failures.saturating_add(1);
         let wait = back_off(settings, self.failures);
         self.leave_alone(now, retry_after.unwrap_or(wait));
-        if self.failures >= settings.server_failures_max {
+        if self.failures >= settings.scheduler.server_failures_max {
             self.dead = Some((trouble, now + wait));
             // When that time is over, and URLs still come, one more job decides.
-            self.failures = settings.server_failures_max.saturating_sub(1);
+            self.failures = settings.scheduler.server_failures_max.saturating_sub(1);
         }
     }
 
@@ -369,7 +390,7 @@ impl Server {
         }
         let lane = |url: &FrontierUrl| shapes.lane(shape_hash(&url.url));
         for (slot, url) in taken.extract_if(.., |(slot, url)| {
-            *slot < RETRIES && lane(url) > lane_of(*slot)
+            *slot < RETRIES && !url.is_planned() && lane(url) > lane_of(*slot)
         }) {
             staged.moves_left = staged.moves_left.saturating_sub(1);
             remove_url(&mut staged.rows, key, slot);
@@ -426,6 +447,16 @@ impl Server {
         row.number(u64::from(self.download_us));
         self.queues.write_lanes(&mut row);
         self.shapes.write(&mut row);
+        // Most rows end here.
+        let has_signals = !self.signal_trust.is_empty();
+        let has_dates = self.date_trust != DateTrust::default();
+        if self.visits_out > 0 || has_dates || has_signals {
+            row.number(self.visits_out.into());
+            row.array(self.date_trust.to_bytes());
+        }
+        if has_signals {
+            row.bytes(&self.signal_trust.to_bytes());
+        }
         row.finish()
     }
 
@@ -454,6 +485,15 @@ impl Server {
         if !row.is_over() {
             server.queues.read_lanes(&mut row)?;
             server.shapes = Shapes::read(&mut row)?;
+        }
+        if !row.is_over() {
+            server.visits_out = row.small()?;
+        }
+        if !row.is_over() {
+            server.date_trust = DateTrust::from_bytes(row.array()?);
+        }
+        if !row.is_over() {
+            server.signal_trust = SignalTrust::from_bytes(row.bytes()?)?;
         }
         Some(server)
     }
@@ -487,7 +527,7 @@ mod tests {
             .slot(TopicNumber::OTHERS, 7);
         server.queues.give_back([3, 5, trapped].into_iter(), 0);
         server.leave_alone(at(4), Duration::from_secs(60));
-        for _ in 0..settings.server_failures_max {
+        for _ in 0..settings.scheduler.server_failures_max {
             server.set_aside(at(5), Trouble::Tls, None, &settings);
         }
         (server.requests_learned, server.connect_us) = (5, 600);

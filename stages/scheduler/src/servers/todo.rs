@@ -50,17 +50,22 @@ impl Server {
     ) -> Option<(Outcome, &'static str)> {
         if let Some(limit) = budgets
             .used_up()
-            .filter(|_| settings.over_budget == OverBudget::End)
+            .filter(|_| settings.limits.over_budget == OverBudget::End && !self.has_visits_alone())
         {
             return Some((Outcome::OverBudget, limit));
         }
         if self.ends_trapped() {
             return Some((Outcome::Trapped, TRAP));
         }
-        let unreachable =
-            settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
+        let unreachable = settings.politeness.respect_robots
+            && self.robots.rules(now) == Some(Rules::Unreachable);
         self.out_of_reach(now)
             .or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
+    }
+
+    /// Returns whether all that waits are planned visits, which count for no budget.
+    fn has_visits_alone(&self) -> bool {
+        self.visits_out > 0 && u64::from(self.visits_out) == self.queues.len()
     }
 
     /// The time until which its URLs end, if that is known.
@@ -72,7 +77,9 @@ impl Server {
     ) -> Option<Timestamp> {
         match self.address.missing(now) {
             _ if self.ends_trapped() => None,
-            _ if budgets.used_up().is_some() && settings.over_budget == OverBudget::End => None,
+            _ if budgets.used_up().is_some() && settings.limits.over_budget == OverBudget::End => {
+                None
+            }
             Some(_) => Some(self.address.until()),
             None => self.dead_until(now).or(self.robots.until()),
         }
@@ -112,7 +119,8 @@ impl Server {
         if urls && self.why_urls_end(now, settings, budgets).is_some() {
             return Todo::End;
         }
-        if let Some(room) = self.room_wanted(key, budgets).filter(|_| !errands) {
+        let room = self.room_wanted(key, budgets);
+        if let Some(room) = room.filter(|_| !errands && self.visits_out == 0) {
             return Todo::Hold(room);
         }
         if self.next_contact > now {
@@ -169,7 +177,9 @@ impl Server {
 
     /// Returns whether its robots.txt has to be got before its URLs.
     pub(crate) fn needs_robots(&self, now: Timestamp, settings: &Settings) -> bool {
-        settings.respect_robots && !self.queues.has_none_to_go() && self.robots.rules(now).is_none()
+        settings.politeness.respect_robots
+            && !self.queues.has_none_to_go()
+            && self.robots.rules(now).is_none()
     }
 
     /// The room that its pages have to wait for, by what is left of their budgets.
@@ -203,11 +213,11 @@ mod tests {
     fn a_server_that_cannot_be_connected_to_is_dead_after_so_many_failures_in_a_row() {
         let settings = settings();
         let mut server = Server::new("http://a.test");
-        for _ in 1..settings.server_failures_max {
+        for _ in 1..settings.scheduler.server_failures_max {
             server.set_aside(at(0), Trouble::Connect, None, &settings);
         }
         server.answered();
-        for _ in 1..settings.server_failures_max {
+        for _ in 1..settings.scheduler.server_failures_max {
             assert_eq!(server.why_urls_end(at(1), &settings, BUDGETS), None);
             server.set_aside(at(0), Trouble::Connect, None, &settings);
         }

@@ -29,19 +29,26 @@ impl TopicNumbers {
 
     /// The number of a topic, and whether it was given just now.
     pub(crate) fn number_of(&mut self, name: &str, topics: &Topics) -> (TopicNumber, bool) {
+        let number = self.number_for(name, topics);
+        let is_new = usize::from(number.0) > self.names.len();
+        if is_new {
+            self.names.push(name.to_owned());
+            self.indices.push(topics.of_name(name));
+        }
+        (number, is_new)
+    }
+
+    /// The number that a topic has, or would be given.
+    pub(crate) fn number_for(&self, name: &str, topics: &Topics) -> TopicNumber {
         if !topics.has(name) {
-            return (TopicNumber::OTHERS, false);
+            return TopicNumber::OTHERS;
         }
-        let number = |place: usize| TopicNumber(u8::try_from(place + 1).unwrap_or_default());
-        if let Some(place) = self.names.iter().position(|known| known == name) {
-            return (number(place), false);
+        let given = self.names.iter().position(|known| known == name);
+        let place = given.unwrap_or(self.names.len());
+        match u8::try_from(place + 1) {
+            Ok(number) if number <= TopicNumber::MAX.0 => TopicNumber(number),
+            _ => TopicNumber::OTHERS,
         }
-        if self.names.len() >= usize::from(TopicNumber::MAX.0) {
-            return (TopicNumber::OTHERS, false);
-        }
-        self.names.push(name.to_owned());
-        self.indices.push(topics.of_name(name));
-        (number(self.names.len() - 1), true)
     }
 
     /// How the topic of a number is called in this life.

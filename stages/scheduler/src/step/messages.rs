@@ -1,5 +1,5 @@
-//! The messages of one step: outcomes and sitemaps to be published; jobs, requests for addresses
-//! and errands to be sent; and claims on quotas.
+//! The messages of one step: outcomes and sitemaps to be published, and what another scheduler has
+//! to take; jobs, requests for addresses and errands to be sent; and claims on quotas.
 //!
 //! Invariant: no message is larger than the broker takes.
 
@@ -8,7 +8,8 @@ use rhumb_stage::Output;
 use rhumb_url::host_of;
 use rhumb_wire::lane_of;
 use rhumb_wire::message::{
-    DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, Report, ToFetcher,
+    DatedPage, DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, PageSignal, PageSignals,
+    Report, ToFetcher,
 };
 use rhumb_wire::topology::Token;
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub(crate) struct Messages {
     found: Vec<FoundUrls>,
     claims: Vec<Claim>,
     passed_on: Vec<Report>,
+    signals: BTreeMap<u16, PageSignals>,
 }
 
 impl Messages {
@@ -52,6 +54,11 @@ impl Messages {
         self.errands.push((partition, errand));
     }
 
+    /// Tells the schedulers of other partitions.
+    pub(crate) fn errands(&mut self, errands: Vec<(u16, Errand)>) {
+        self.errands.extend(errands);
+    }
+
     /// URLs were found.
     pub(crate) fn found(&mut self, found: FoundUrls) {
         self.found.push(found);
@@ -63,6 +70,16 @@ impl Messages {
             partition,
             ..report
         });
+    }
+
+    /// A signal came that another scheduler has to take, which has this partition now.
+    pub(crate) fn signal(&mut self, partition: u16, page: PageSignal) {
+        self.signals.entry(partition).or_default().pages.push(page);
+    }
+
+    /// The same of a page that a sitemap or feed dates.
+    pub(crate) fn dated(&mut self, partition: u16, page: DatedPage) {
+        self.signals.entry(partition).or_default().dated.push(page);
     }
 
     /// A ledger is to be changed.
@@ -84,6 +101,14 @@ impl Messages {
         }
         for report in self.passed_on {
             out.publish(Token::Partition(report.partition), &report, Vec::new());
+        }
+        for (partition, signals) in self.signals {
+            let token = Token::Partition(partition);
+            let signals = PageSignals {
+                partition,
+                ..signals
+            };
+            out.publish(token, &signals, Vec::new());
         }
         for (fetcher, message) in self.sends {
             out.send(Token::Instance(fetcher), &message);
@@ -111,6 +136,7 @@ fn publish_outcomes<E>(out: &mut Output<E>, partition: u16, entries: Vec<Outcome
     let mut bytes = 0;
     for entry in entries {
         bytes += entry.url.len() + entry.origin.page.len() + entry.reason.len() + 100;
+        bytes += entry.usage.bytes();
         message.entries.push(entry);
         if message.entries.len() >= OUTCOMES_MAX || bytes >= OUTCOME_BYTES_MAX {
             out.publish(Token::Partition(partition), &message, Vec::new());
@@ -126,22 +152,16 @@ fn publish_outcomes<E>(out: &mut Output<E>, partition: u16, entries: Vec<Outcome
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rhumb_wire::message::{Origin, Outcome};
+    use rhumb_wire::message::Outcome;
 
     fn entry(serial: u64) -> OutcomeEntry {
         OutcomeEntry {
             url: format!("http://a.test/{serial}"),
             serial,
-            origin: Origin::default(),
             outcome: Outcome::Fetched,
             status: 200,
-            fetched_at_ms: 0,
-            media_type: String::new(),
-            bytes: 0,
-            truncated: false,
-            elapsed_us: 0,
             attempts: 1,
-            reason: String::new(),
+            ..OutcomeEntry::default()
         }
     }
 

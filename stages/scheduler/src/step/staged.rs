@@ -5,6 +5,7 @@
 //! record.
 
 use crate::frontier::index::Index;
+use crate::frontier::visited::Visited;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::quota::ledger::Claim;
@@ -32,6 +33,8 @@ pub(crate) struct Staged<'a> {
     pub(crate) dirty: BTreeSet<ServerKey>,
     /// Partitions whose counts changed.
     pub(crate) partitions: BTreeSet<u16>,
+    /// Visits that ended, or were withdrawn.
+    pub(crate) visited: Vec<Visited>,
     /// Partitions that took on new URLs.
     pub(crate) serials: BTreeSet<u16>,
     /// Topics of which a partition counted something.
@@ -72,6 +75,7 @@ impl<'a> Staged<'a> {
             messages: Messages::default(),
             dirty: BTreeSet::new(),
             partitions: BTreeSet::new(),
+            visited: Vec::new(),
             serials: BTreeSet::new(),
             topics: BTreeSet::new(),
             topic_urls: BTreeMap::new(),

@@ -37,6 +37,11 @@ impl Writer {
         self.0.push(number as u8);
     }
 
+    /// Bytes of a number that the reader knows.
+    pub(crate) fn array<const BYTES: usize>(&mut self, bytes: [u8; BYTES]) {
+        self.0.extend_from_slice(&bytes);
+    }
+
     /// The number of bytes, then the bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
@@ -100,6 +105,13 @@ impl<'a> Reader<'a> {
     /// A number that fits 32 bits.
     pub(crate) fn small(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
+    }
+
+    /// Bytes of a number that is known.
+    pub(crate) fn array<const BYTES: usize>(&mut self) -> Option<[u8; BYTES]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
     }
 
     /// The bytes behind their number.

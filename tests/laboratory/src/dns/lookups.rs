@@ -8,11 +8,11 @@
 //! (2008) ([`ChainedCache`], with its 21,911 buckets whatever the names).
 
 use super::chained_cache::{ChainedCache, NODES};
-use super::cpu;
 use super::hit_rates::address;
 use super::names::Names;
 use super::skip_check::SkipCheck;
 use super::work::Work;
+use crate::cpu;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;

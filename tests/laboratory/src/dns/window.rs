@@ -12,10 +12,10 @@
 //! Invariant: a lookup begins as soon as the window has room and a name is wanted.
 
 use super::arm::{Arm, Clock, Way};
-use super::cpu;
 use super::latency::{Latency, Patience};
 use super::name_server::NameServer;
 use super::trace::Trace;
+use crate::cpu;
 use anyhow::{Context as _, ensure};
 use futures::future::{BoxFuture, ready};
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -326,11 +326,11 @@ fn urls(trace: &Trace, draws: &[u32]) -> NewUrls {
         ..Origin::default()
     };
     NewUrls {
-        partition: 0,
         origins: vec![origin],
         origin_of: vec![0; draws.len()],
         urls,
         first_serial: 1,
+        ..NewUrls::default()
     }
 }
 

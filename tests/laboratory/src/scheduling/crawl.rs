@@ -31,7 +31,7 @@ use anyhow::{Context as _, ensure};
 use rhumb_config::DEFAULT_TOPIC;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{Job, Quality, Report, RequestEnd, RequestResult};
-use scheduler::{Input, Settings};
+use scheduler::Input;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
@@ -129,10 +129,8 @@ struct Crawl<'a> {
 
 impl<'a> Crawl<'a> {
     fn new(web: &'a Web, qualities: &'a [Quality], setup: Setup) -> anyhow::Result<Self> {
-        let settings = Settings {
-            policy: setup.policy.configured(),
-            ..settings(setup.schedulers)
-        };
+        let mut settings = settings(setup.schedulers);
+        settings.scheduler.policy = setup.policy.configured();
         let schedulers =
             (0..setup.schedulers).map(|number| Instance::open(number, settings.clone()));
         Ok(Crawl {
@@ -335,9 +333,8 @@ impl<'a> Crawl<'a> {
             // The report says nothing of an overlap, so the paper's holds, by which the web here
             // answers.
             busy_us: 0,
-            elapsed_us: 0,
             closed_by_server: served == limit,
-            robots: None,
+            ..Report::default()
         };
         let jobs =
             self.schedulers[usize::from(job.partition)].step(self.now, Input::Report(report))?;

@@ -279,9 +279,7 @@ impl Node<'_> {
             )?),
             // Nothing is said of an overlap: the paper's is expected, and there is none here.
             busy_us: 0,
-            elapsed_us: 0,
-            closed_by_server: false,
-            robots: None,
+            ..Report::default()
         };
         let jobs = self.scheduler.step(self.now, Input::Report(report))?;
         ensure!(jobs.is_empty(), "a job that nobody asked for");

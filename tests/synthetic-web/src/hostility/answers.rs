@@ -37,6 +37,7 @@ impl Hostility {
                     .refuse(&format!("Retry-After: {RETRY_AFTER_S}\r\n"))
                     .await
             }
+            Self::Walled => exchange.challenge("200 OK").await,
             Self::Silent => exchange.wait(Duration::MAX).await,
             Self::BreaksOff => {
                 exchange
@@ -97,6 +98,7 @@ impl Hostility {
     ) -> io::Result<()> {
         match self {
             Self::RobotsRefused => exchange.refuse("").await,
+            Self::RobotsWalled => exchange.challenge("403 Forbidden").await,
             Self::RobotsDrips => exchange.drip("text/plain", rules.as_bytes()).await,
             Self::RobotsEndless => exchange.pour(rules, u64::MAX).await,
             Self::RobotsHuge => exchange.pour(rules, HUGE_BYTES).await,
@@ -175,6 +177,13 @@ impl Hostility {
 impl Exchange<'_> {
     async fn refuse(self, fields: &str) -> io::Result<()> {
         self.send("429 Too Many Requests", "text/plain", fields, b"not now\n")
+            .await
+    }
+
+    /// A page that is a wall, with a link that nobody is to follow.
+    async fn challenge(self, status: &str) -> io::Result<()> {
+        let body = b"<p>Are you a robot?</p><a href=\"/behind-the-wall\">no</a>\n";
+        self.send(status, "text/html", "CF-Mitigated: challenge\r\n", body)
             .await
     }
 

@@ -32,14 +32,13 @@ async fn does_what_it_says(web: &SyntheticWeb, host: u32, hostility: Hostility) 
     };
     use Hostility::*;
     match hostility {
-        Refuses | RefusesForADay | Silent | HangsUp | Closes | Resets | BreaksOff | Drips
-        | Garbage | ServerErrors | Vanished | Busy | Http2 | Http2GoAway | Http2Resets => {
+        Refuses | RefusesForADay | Walled | Silent | HangsUp | Closes | Resets | BreaksOff
+        | Drips | Garbage | ServerErrors | Vanished | Busy | Http2 | Http2GoAway | Http2Resets => {
             answers.are_of_server(hostility).await
         }
-        RobotsRefused | RobotsDrips | RobotsEndless | RobotsHuge | RobotsBinary | RobotsUtf16
-        | RobotsLatin1 | RobotsLoop | RobotsElsewhere | RobotsPacked | RobotsShort => {
-            answers.are_of_robots(hostility)
-        }
+        RobotsRefused | RobotsWalled | RobotsDrips | RobotsEndless | RobotsHuge | RobotsBinary
+        | RobotsUtf16 | RobotsLatin1 | RobotsLoop | RobotsElsewhere | RobotsPacked
+        | RobotsShort => answers.are_of_robots(hostility),
         NameMissing | NameEmpty | NameFails | NameSilent | NameShy | NameSlow => {
             answers.are_of_name(hostility)
         }
@@ -55,6 +54,12 @@ async fn does_what_it_says(web: &SyntheticWeb, host: u32, hostility: Hostility) 
             answers.are_of_site(hostility).await;
         }
     }
+}
+
+/// Returns whether an answer has this status and is a challenge.
+fn is_wall(answer: &[u8], status: &str) -> bool {
+    is(answer, status)
+        && String::from_utf8_lossy(answer).contains("\r\nCF-Mitigated: challenge\r\n")
 }
 
 /// What a hostile host answered.
@@ -83,6 +88,7 @@ impl Answers<'_> {
                     String::from_utf8_lossy(page).contains("\r\nRetry-After: 86400\r\n");
                 assert_eq!(retry_after, hostility == RefusesForADay);
             }
+            Walled => assert!(is_wall(page, "200") && is(robots, "404")),
             Silent | HangsUp => assert!(page.is_empty() && is(robots, "404"), "{hostility:?}"),
             Closes | Resets => {
                 assert!(
@@ -121,6 +127,7 @@ impl Answers<'_> {
         use Hostility::*;
         match hostility {
             RobotsRefused => assert!(is(robots, "429") && is(page, "200")),
+            RobotsWalled => assert!(is_wall(robots, "403") && is(page, "200")),
             RobotsDrips => assert!(
                 is(robots, "200") && (2..100).contains(&body(robots).len()) && is(page, "200")
             ),
@@ -353,14 +360,14 @@ fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
         assert!(all > 0, "{hostility:?} is linked from the first host");
         use Hostility::*;
         match hostility {
-            Refuses | RefusesForADay => assert_eq!(refused, all),
+            Refuses | RefusesForADay | Walled => assert_eq!(refused, all),
             Silent | HangsUp | Drips | Garbage => assert_eq!(failed, all),
             ServerErrors | HeadDrips | HeadHuge | HeadEndless | HeadMissing | BodyMissing => {
                 assert_eq!(failed, all)
             }
             Vanished => assert_eq!(gone, all),
             BreaksOff => assert_eq!(fetched, all),
-            RobotsRefused | RobotsDrips | RobotsShort => assert_eq!(disallowed, all),
+            RobotsRefused | RobotsWalled | RobotsDrips | RobotsShort => assert_eq!(disallowed, all),
             NameMissing | NameEmpty | NameFails | NameSilent => assert_eq!(unresolvable, all),
             Closes | Resets | NameShy | NameSlow | RobotsLoop => {
                 assert_eq!((fetched + redirects, disallowed), (pages, 0))

@@ -78,6 +78,7 @@ function notes({ summary, notes: orders }) {
     summary.waiting_over_budget > 0 && `${count(summary.waiting_over_budget)} wait over their budget`,
     summary.waiting_trapped > 0 && `${count(summary.waiting_trapped)} are kept back in traps`,
     summary.waiting_paused > 0 && `${count(summary.waiting_paused)} wait because they are paused`,
+    summary.walls > 0 && `${many(summary.walls, "wall")} in the place of a page`,
     summary.refetched > 0 && `${many(summary.refetched, "page")} fetched again`,
     ...orders.map(plain),
   ].filter(Boolean).map((words) => make("li", {}, words));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::report::Urls;
-use crate::status::TopicUse;
+use crate::status::{Copies, Recrawled, TopicUse};
 use rhumb_config::Difference;
 use rhumb_stage::report::SLOTS_MAX;
 use rhumb_stage::{Leaders, Pace, ServerTold, Tallied};
@@ -61,6 +61,11 @@ fn example(text: &str, hosts: usize) -> Report {
         leaders,
         filtered: [(text.to_owned(), 4)].into(),
         topics: [(text.to_owned(), TopicUse::default())].into(),
+        recrawl: Some(Recrawled {
+            known: 1,
+            visits: [(text.to_owned(), 2)].into(),
+            ..Recrawled::default()
+        }),
         configuration: vec![Difference {
             key: text.to_owned(),
             value: json!([text]),
@@ -85,6 +90,8 @@ fn empty() -> Report {
         bytes: 0,
         urls: Urls::default(),
         outcomes: BTreeMap::new(),
+        walls: 0,
+        recrawl: None,
         ended: Tallied::default(),
         leaders: Leaders::default(),
         filtered: BTreeMap::new(),
@@ -179,6 +186,48 @@ fn a_crawl_in_which_nothing_was_found_has_a_page() {
     let page = page(&empty());
     assert!(page.contains("Hosts with most pages") && page.contains("Languages are not counted"));
     assert!(page.contains("2023-11-14 22:13:08Z"), "when the run began");
+}
+
+#[test]
+fn walls_are_told_with_their_share_where_there_are_some() {
+    let walled = Report {
+        pages: 24,
+        walls: 8,
+        ..empty()
+    };
+    assert!(page(&walled).contains("8 walls, 25.0 % of pages and walls."));
+    assert!(!page(&empty()).contains("walls"));
+}
+
+#[test]
+fn visits_are_told_by_what_they_found_where_pages_are_known() {
+    let visited = Report {
+        recrawl: Some(Recrawled {
+            known: 1200,
+            planned: 52,
+            withdrawn: 2,
+            visits: [("changed".to_owned(), 10), ("unchanged".to_owned(), 40)].into(),
+            copies: Some(Copies {
+                pages: 1100,
+                fresh_expected: 1012,
+                age_s: 5400,
+                changes_expected: 11,
+                changes_found: 10,
+            }),
+            ..Recrawled::default()
+        }),
+        ..empty()
+    };
+    let visited = page(&visited);
+    for words in [
+        "1,200 pages are known, 52 visits were planned, 2 of them withdrawn.",
+        "<td>80.0 %</td>",
+        "Copies: 92.0 % of 1100 should be current, 1h 30m old in the mean; visits found 10 changes \
+         where 11 were expected.",
+    ] {
+        assert!(visited.contains(words), "{words}");
+    }
+    assert!(page(&empty()).contains("No page is visited again."));
 }
 
 /// The colours of a scheme of the style sheet.

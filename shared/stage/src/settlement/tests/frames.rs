@@ -81,13 +81,13 @@ fn what_is_made_from_a_frame_goes_on_together_and_the_frame_is_acked_when_all_of
     settlement.lanes_are_shared_by(2);
     // The second page is finished first: the order is that of the pages all the same.
     settlement
-        .stepped(
+        .settles(
             at(1),
             making(vec![links(pages[1], 0, "b")], &[pages[1]], false),
         )
         .unwrap();
     settlement
-        .stepped(
+        .settles(
             at(1),
             making(vec![links(pages[2], 1, "c")], &[pages[2]], false),
         )
@@ -97,7 +97,7 @@ fn what_is_made_from_a_frame_goes_on_together_and_the_frame_is_acked_when_all_of
         "one page is not finished"
     );
     settlement
-        .stepped(
+        .settles(
             at(1),
             making(
                 vec![links(pages[0], 2, "a1"), links(pages[0], 3, "a2")],
@@ -107,7 +107,7 @@ fn what_is_made_from_a_frame_goes_on_together_and_the_frame_is_acked_when_all_of
         )
         .unwrap();
     settlement
-        .stepped(at(1), making(Vec::new(), &[pages[0]], false))
+        .settles(at(1), making(Vec::new(), &[pages[0]], false))
         .unwrap();
     let published = published(&mut settlement);
     let texts = |texts: &[&str]| {
@@ -142,7 +142,7 @@ fn the_same_frame_makes_the_same_frames_whatever_was_finished_first() {
         for at_page in order {
             let made = vec![links(pages[at_page], 0, &format!("links of {at_page}"))];
             settlement
-                .stepped(at(1), making(made, &[pages[at_page]], false))
+                .settles(at(1), making(made, &[pages[at_page]], false))
                 .unwrap();
         }
         carry_out(&mut settlement, &MemoryStore::default())
@@ -155,7 +155,7 @@ fn a_corrupt_page_goes_to_the_dead_letters_alone_and_the_others_do_not_wait_for_
     let (mut settlement, pages) = given_a_frame(2);
     let error = Undecodable::Corrupt("checksum".into());
     settlement
-        .stepped(
+        .settles(
             at(1),
             making(vec![links(pages[0], 0, "a")], &[pages[0]], false),
         )
@@ -183,10 +183,10 @@ fn pages_wait_for_each_other_while_more_are_under_way_and_not_for_long() {
     let mut settlement = open_without_inputs(NO_STORE, 0);
     let millis = |millis: u64| Timestamp::from_micros(millis * 1000);
     settlement
-        .stepped(millis(0), making(vec![page(1, 3)], &[], true))
+        .settles(millis(0), making(vec![page(1, 3)], &[], true))
         .unwrap();
     settlement
-        .stepped(millis(2), making(vec![page(2, 4)], &[], true))
+        .settles(millis(2), making(vec![page(2, 4)], &[], true))
         .unwrap();
     assert_eq!(
         (
@@ -204,11 +204,11 @@ fn pages_wait_for_each_other_while_more_are_under_way_and_not_for_long() {
     );
     assert_eq!(settlement.stored(millis(6), 0), [1, 2]);
     settlement
-        .stepped(millis(7), making(vec![page(3, 1)], &[], true))
+        .settles(millis(7), making(vec![page(3, 1)], &[], true))
         .unwrap();
     assert_eq!(published(&mut settlement), []);
     settlement
-        .stepped(millis(8), making(Vec::new(), &[], false))
+        .settles(millis(8), making(Vec::new(), &[], false))
         .unwrap();
     assert_eq!(
         published(&mut settlement),
@@ -229,7 +229,7 @@ fn a_frame_that_is_full_waits_for_nothing() {
         page(3, kib(156)),
         page(4, kib(300)),
     ];
-    settlement.stepped(at(0), making(pages, &[], true)).unwrap();
+    settlement.settles(at(0), making(pages, &[], true)).unwrap();
     let lengths: Vec<Vec<usize>> = published(&mut settlement)
         .iter()
         .map(|(_, _, payloads)| payloads.iter().map(String::len).collect())
@@ -247,7 +247,7 @@ fn so_many_bytes_on_their_way_hold_back() {
     while settlement.takes_input(at(0)) {
         tag += 1;
         settlement
-            .stepped(at(0), making(vec![page(tag, 4 << 20)], &[], false))
+            .settles(at(0), making(vec![page(tag, 4 << 20)], &[], false))
             .unwrap();
     }
     assert_eq!(

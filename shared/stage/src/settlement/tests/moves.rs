@@ -53,7 +53,7 @@ fn applies(
         )
         .unwrap();
     if let Some(tickets) = &tickets {
-        settlement.stepped(at(1), step(tickets, tickets)).unwrap();
+        settlement.settles(at(1), step(tickets, tickets)).unwrap();
     }
     assert!(carry_out(settlement, store).contains(&format!("ack {sequence}")));
     tickets.is_some()

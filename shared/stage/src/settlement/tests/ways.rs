@@ -38,7 +38,7 @@ fn what_is_made_from_nothing_begins_when_it_is_made_and_a_frame_with_its_first_m
         more_soon: true,
         ..Step::default()
     };
-    settlement.stepped(at(2), page()).unwrap();
+    settlement.settles(at(2), page()).unwrap();
     settlement.due(at(3));
     assert_eq!(
         begun(&mut settlement),
@@ -46,8 +46,8 @@ fn what_is_made_from_nothing_begins_when_it_is_made_and_a_frame_with_its_first_m
         "nobody has told what time it is"
     );
     settlement.is_now(at(0), 1_000_000_000_000);
-    settlement.stepped(at(4), page()).unwrap();
-    settlement.stepped(at(5), page()).unwrap();
+    settlement.settles(at(4), page()).unwrap();
+    settlement.settles(at(5), page()).unwrap();
     settlement.due(at(6));
     assert_eq!(begun(&mut settlement), Some(1_004_000_000_000));
 }
@@ -77,7 +77,7 @@ fn what_is_made_from_inputs_began_with_the_first_of_them() {
     for (causes, expected) in [(vec![silent], 60), (vec![silent, told], 50)] {
         let made = publish(Edge::UrlsReady, Token::Partition(1), &causes);
         settlement
-            .stepped(
+            .settles(
                 at(1),
                 Step {
                     publishes: vec![made],
@@ -105,14 +105,14 @@ fn with_state_it_is_that_of_the_inputs_that_are_finished_with_it() {
     };
     let early = input(50, 3);
     let late = input(51, 40);
-    settlement.stepped(at(1), step(&[late], &[late])).unwrap();
+    settlement.settles(at(1), step(&[late], &[late])).unwrap();
     assert_eq!(
         begun(&mut settlement),
         Some(40),
         "the other one is still in hand"
     );
-    settlement.stepped(at(1), step(&[early], &[early])).unwrap();
+    settlement.settles(at(1), step(&[early], &[early])).unwrap();
     assert_eq!(begun(&mut settlement), Some(3));
-    settlement.stepped(at(1), step(&[], &[])).unwrap();
+    settlement.settles(at(1), step(&[], &[])).unwrap();
     assert_eq!(begun(&mut settlement), None);
 }

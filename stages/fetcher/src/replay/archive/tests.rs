@@ -173,6 +173,46 @@ fn a_revisit_has_the_body_of_the_record_that_it_refers_to() {
 }
 
 #[test]
+fn that_nothing_has_changed_stands_for_the_response_that_it_names() {
+    let url = "http://a.test/";
+    let unchanged = |fields: &str, block: &str| {
+        let profile = "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/server-not-modified";
+        let fields = format!("{profile}\r\n{fields}");
+        warc("revisit", url, "2026-02-01T12:00:00Z", &fields, block)
+    };
+    let names = |second: u32| {
+        format!(
+            "WARC-Refers-To-Target-URI: {url}\r\nWARC-Refers-To-Date: \
+             2026-01-31T12:00:{second:02}Z\r\n"
+        )
+    };
+    let gone = warc(
+        "response",
+        url,
+        "2026-01-31T12:00:02Z",
+        "",
+        "HTTP/1.1 404 x\r\n\r\ngone",
+    );
+    let head = "HTTP/1.1 304 x\r\n\r\n";
+    for (last, status, expected) in [
+        (unchanged(&names(1), head), 200, "one"),
+        (unchanged(&names(1), ""), 200, "one"),
+        (unchanged("", head), 404, "gone"),
+        // It is not there.
+        (unchanged(&names(9), head), 404, "gone"),
+    ] {
+        let records = [response(url, 1, "one"), gone.clone(), last];
+        let files = Files::new(&[("a.warc", records.concat())]);
+        let answered = files.open().find(url, 1 << 20).unwrap();
+        let (_, recording) = answered.response.unwrap();
+        assert_eq!(
+            (recording.status, recording.body.as_slice()),
+            (status, expected.as_bytes())
+        );
+    }
+}
+
+#[test]
 fn what_is_no_response_answers_nothing_and_a_resource_does() {
     let date = "2026-01-31T12:00:01Z";
     let page = "Content-Type: text/html\r\n";

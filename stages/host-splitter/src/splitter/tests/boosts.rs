@@ -103,6 +103,28 @@ fn links_to_a_page_that_was_fetched_send_nothing_more() {
 }
 
 #[test]
+fn links_count_once_however_often_their_page_is_visited() {
+    for policy in ["links", "opic"] {
+        let mut t = linking(policy);
+        let url = "http://a.test/";
+        let new = "http://a.test/new";
+        let mut visited = |visit: u32, urls: &[&str]| {
+            t.input(FoundUrls {
+                visit,
+                ..links("http://b.test/", 1.0, urls)
+            });
+            t.settle();
+        };
+        visited(1, &[url]);
+        for visit in 2..9 {
+            visited(visit, &[url, new]);
+        }
+        assert!(boosts(&t).is_empty(), "{policy}");
+        assert_eq!(t.core.found_total, 15, "what is new is followed");
+    }
+}
+
+#[test]
 fn a_link_to_a_url_that_was_forgotten_waits_for_others() {
     let mut t = linking("links");
     let url = "http://a.test/";
@@ -254,24 +276,20 @@ fn seeds_and_topics_that_do_not_ask_for_it_send_nothing() {
 }
 
 #[test]
-fn sketches_of_pages_go_to_the_schedulers_of_their_partitions() {
-    let mut t = linking("depth");
-    let page = |sketch| FoundUrls {
-        sketch,
-        ..links("http://b.test/p/7", 1.0, &["http://a.test/"])
-    };
-    for sketch in [Some(5), None, Some(6)] {
-        t.input(page(sketch));
+fn a_page_that_is_given_as_known_does_not_wait_again() {
+    let mut t = linking("links");
+    let url = "http://a.test/";
+    for page in ["http://b.test/", "http://c.test/"] {
+        t.input(links(page, 1.0, &[url]));
+    }
+    t.input(links(url, 1.0, &[]));
+    t.settle();
+    let sent = boosts(&t);
+    assert_eq!(sent[&fingerprint(url)], 1.0);
+    t.input(known(url, 1));
+    for page in ["http://d.test/", "http://e.test/", "http://f.test/"] {
+        t.input(links(page, 1.0, &[url]));
     }
     t.settle();
-    let sent = t.sends.iter().filter(|send| send.edge == Edge::UrlsBoosts);
-    let sent: Vec<Boosts> = sent.map(|send| decode(&send.payload).unwrap()).collect();
-    let sketches: Vec<_> = sent
-        .iter()
-        .flat_map(|message| &message.sketches)
-        .map(|of| (of.shape, of.sketch))
-        .collect();
-    let shape = rhumb_url::shape_hash("http://b.test/p/1");
-    assert_eq!(sketches, [(shape, 5), (shape, 6)]);
-    assert!(sent.iter().all(|message| message.boosts.is_empty()));
+    assert_eq!(boosts(&t), sent);
 }

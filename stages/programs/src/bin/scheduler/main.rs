@@ -11,10 +11,12 @@ use rhumb_config::Pipeline;
 use rhumb_node::disk::StoreOptions;
 use rhumb_node::{AnyCore, Context, Stage, State, assemble};
 use rhumb_stage::Core as _;
+use rhumb_url::time::{Timestamp, millis};
 use rhumb_wire::topology::{StageName, sources};
 use scheduler::quality::Qualities;
 use scheduler::{Scheduler, Schedulers, Settings, TABLES, halve};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -58,6 +60,7 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
             life: context.life,
             schedulers,
             directory,
+            origin_ms: origin_ms(context.now),
             ..Settings::new(&context.pipeline, quality)
         },
         context.instance,
@@ -75,6 +78,12 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
             bucket: context.buckets.tokens.clone(),
         },
     ))
+}
+
+/// Milliseconds of Unix time at the origin of the process's time.
+fn origin_ms(now: Timestamp) -> u64 {
+    let unix = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    millis(unix).saturating_sub(now.as_micros() / 1000)
 }
 
 fn main() -> ExitCode {

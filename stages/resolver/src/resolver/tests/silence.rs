@@ -84,9 +84,9 @@ fn what_comes_when_a_name_may_be_tried_does_not_keep_it_from_being_tried() {
     let known = || Event::Message {
         ticket: Ticket(1000),
         input: Input::Refresh(DnsRefresh {
-            partition: 0,
             servers: vec!["http://n20.test".into()],
             number: 7,
+            ..DnsRefresh::default()
         }),
     };
     for event in [Event::HearsAgain, Event::Stored(7), known()] {

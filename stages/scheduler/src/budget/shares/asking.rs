@@ -1,46 +1,36 @@
 //! How shares ask the ledgers, and what they do with the answers.
 //!
-//! In: shares that are short, calls of other schedulers, answers of ledgers. Out: questions, and
-//! calls upon other schedulers.
+//! In: shares that are short, calls of other schedulers, answers of ledgers. Out: claims, and calls
+//! upon other schedulers.
 
-use super::{
-    ASK_EVERY, BIRTH, DOMAINS, Id, LOOK_EVERY, QUESTIONS_MAX, Shares, fetched_of, topic_key, write,
-};
-use crate::budget::share::{NO_LIMIT, Question, Share};
+use super::{BIRTH, DOMAINS, Pages, Shares, write};
+use crate::budget::share::{NO_LIMIT, Share};
 use crate::keys::budget::Budget;
 use crate::quota::Quota;
 use crate::quota::ledger::{Claim, ClaimAnswer, Ledger, Takes};
+use crate::quota::requests::{ASK_EVERY, Requests};
 use crate::step::staged::Staged;
 use rhumb_stage::store::{Store, StoreError};
 use rhumb_url::fingerprint;
 use rhumb_url::time::Timestamp;
+use std::time::Duration;
+
+/// Wait between two looks whether all schedulers have said what they have in hand.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 impl Shares {
-    /// Notes that a job could be granted if the crawl had pages left.
-    pub(crate) fn want_for_crawl(&mut self, now: Timestamp) {
-        self.want(Id::Crawl, now);
-    }
-
-    /// Notes that a server waits for its domain to have pages left.
-    pub(crate) fn want_for_domain(&mut self, now: Timestamp, domain: u64) {
-        self.want(Id::Domain(domain), now);
-    }
-
     /// Asks for pages for topics that have none left, and have URLs that wait.
     pub(crate) fn want_for_topics(&mut self, now: Timestamp) {
         for place in 0..self.limited_topics.len() {
-            self.want(Id::Topic(self.limited_topics[place]), now);
+            self.want(now, Pages::Topic(self.limited_topics[place]));
         }
     }
 
-    fn want(&mut self, id: Id, at: Timestamp) {
-        if self.may_ask(id)
-            && let Some(share) = self.shares.get_mut(&id)
-            && share.question == Question::None
-            && share.is_short()
-        {
-            share.question = Question::Due(at);
-            self.due.insert((at, id));
+    /// Notes that there is use for pages of a budget, if none is left here.
+    pub(crate) fn want(&mut self, now: Timestamp, id: Pages) {
+        let is_short = self.shares.get(&id).is_some_and(Share::is_short);
+        if is_short && self.may_ask(id) && self.requests.rests(id) {
+            self.requests.look(id, now);
         }
     }
 
@@ -54,87 +44,83 @@ impl Shares {
         let Some(id) = self.id_of(&budget) else {
             return Ok(());
         };
-        if let (Id::Domain(hash), false) = (
-            id,
-            self.shares.contains_key(&id) || self.pages_per_domain == 0,
-        ) {
-            self.shares.insert(
-                id,
-                Share::new(budget, self.pages_per_domain, fetched_of(store, hash)?),
-            );
+        if let (Pages::Domain(domain), Quota::Domain(name)) = (id, budget)
+            && self.pages_per_domain > 0
+        {
+            self.open_domain(store, domain, || name)?;
         }
         self.call_upon(id, now);
         Ok(())
     }
 
-    /// How a budget is called here; none of a topic that is not known, or of a
-    /// circle.
-    fn id_of(&self, budget: &Quota) -> Option<Id> {
+    /// How a budget is called here; none of a topic that is not known, or of a circle.
+    fn id_of(&self, budget: &Quota) -> Option<Pages> {
         match budget {
-            Quota::Crawl => Some(Id::Crawl),
-            Quota::Domain(domain) => Some(Id::Domain(fingerprint(domain))),
+            Quota::Crawl => Some(Pages::Crawl),
+            Quota::Domain(domain) => Some(Pages::Domain(fingerprint(domain))),
             Quota::Circle(_) => None,
             Quota::Topic(_) => {
-                let is = |(id, share): &(&Id, &Share)| {
-                    matches!(id, Id::Topic(_)) && share.budget == *budget
-                };
-                self.shares.iter().find(is).map(|(id, _)| *id)
+                let mut shares = self.shares.iter();
+                let of_budget = shares.find(|(_, share)| share.budget == *budget);
+                of_budget.map(|(id, _)| *id)
             }
         }
     }
 
     /// The ledger is asked at that time, whether there is need or not.
-    pub(super) fn call_upon(&mut self, id: Id, at: Timestamp) {
-        let may_ask = self.may_ask(id);
-        let Some(share) = self.shares.get_mut(&id) else {
+    pub(super) fn call_upon(&mut self, id: Pages, at: Timestamp) {
+        if !self.shares.contains_key(&id) {
             return;
-        };
-        share.called = true;
-        if share.question != Question::Out && may_ask {
-            if let Question::Due(earlier) = share.question {
-                self.due.remove(&(earlier, id));
-            }
-            share.question = Question::Due(at);
-            self.due.insert((at, id));
+        }
+        self.requests.get_mut(id).is_called = true;
+        if self.may_ask(id) && self.requests.get(id).asked.is_none() {
+            self.requests.look(id, at);
         }
     }
 
     /// Returns whether a ledger can be asked for something: before all are known, that of a domain
     /// or a topic only takes entries.
-    fn may_ask(&self, id: Id) -> bool {
-        self.all_are_known || id == Id::Crawl || self.unentered.contains(&id)
+    fn may_ask(&self, id: Pages) -> bool {
+        self.all_are_known || id == Pages::Crawl || self.unentered.contains(&id)
+    }
+
+    /// Returns whether a ledger has to be asked: something is missing here, or with another
+    /// scheduler, or not all have said what they have in hand.
+    fn has_to_ask(&self, id: Pages) -> bool {
+        self.shares.get(&id).is_some_and(Share::is_short)
+            || self.requests.get(id).is_called
+            || self.waits_for_others(id)
+    }
+
+    fn waits_for_others(&self, id: Pages) -> bool {
+        id == Pages::Crawl && !self.all_are_known
     }
 
     /// The schedulers that say what they have in hand: without any budget nobody does.
     fn known(&self) -> Vec<u16> {
-        let has_limit = |share: &Share| share.max < NO_LIMIT || self.has_parts();
-        if self.shares.get(&Id::Crawl).is_some_and(has_limit) {
-            self.schedulers.all()
+        let crawl = self.shares.get(&Pages::Crawl);
+        if crawl.is_some_and(|share| share.max < NO_LIMIT || self.has_parts()) {
+            self.requests.schedulers.all()
         } else {
             Vec::new()
         }
     }
 
     /// URLs that need tokens of a budget.
-    fn needing(&self, id: Id) -> u64 {
-        let share = self.shares.get(&id);
-        if share.is_none_or(|share| share.max == NO_LIMIT) {
-            return 0;
-        }
+    fn needing(&self, id: Pages) -> u64 {
+        let share = self.shares.get(&id).filter(|share| share.max < NO_LIMIT);
         let waiting = share.map_or(0, |share| share.waiting);
-        if id != Id::Crawl || !self.has_parts() {
+        if id != Pages::Crawl || share.is_none() || !self.has_parts() {
             return waiting;
         }
         // Only URLs that have a token of their domain, or of their topic.
-        let parts = self
-            .shares
-            .iter()
-            .filter(|(id, share)| **id != Id::Crawl && share.max < NO_LIMIT);
         let mut have = 0;
         let mut of_parts = 0;
-        for (_, share) in parts {
-            have += share.waiting.min(share.budget().left());
-            of_parts += share.waiting;
+        for (id, share) in &self.shares {
+            if *id != Pages::Crawl && share.max < NO_LIMIT {
+                have += share.waiting.min(share.budget().left());
+                of_parts += share.waiting;
+            }
         }
         // Every URL has a domain; not every one has a topic with a budget.
         if self.pages_per_domain > 0 {
@@ -146,94 +132,68 @@ impl Shares {
 
     /// Asks what is to be asked by now.
     pub(crate) fn ask(&mut self, staged: &mut Staged<'_>) {
-        while self.out < QUESTIONS_MAX
-            && let Some(&(at, id)) = self.due.first()
-            && at <= staged.now
-        {
-            self.due.pop_first();
-            let waiting = self.needing(id);
-            let is_unknown = id == Id::Crawl && !self.all_are_known;
-            let Some(share) = self.shares.get_mut(&id) else {
-                continue;
-            };
-            if !share.is_short() && !share.called && !is_unknown {
-                share.question = Question::None;
-                if let Id::Domain(domain) = id {
-                    self.forget(domain);
-                }
-                continue;
+        while let Some(id) = self.requests.next(staged.now) {
+            if self.has_to_ask(id) && self.requests.get(id).asked.is_none() {
+                self.question(id, staged);
+            } else if let Pages::Domain(domain) = id {
+                self.forget(domain);
             }
-            self.question(id, waiting, staged);
         }
     }
 
-    fn question(&mut self, id: Id, waiting: u64, staged: &mut Staged<'_>) {
-        // The crawl's ledger is told when those of the domains have been.
-        let says_all = matches!(id, Id::Topic(_)) || id == Id::Crawl && self.unentered.is_empty();
-        let since = if says_all { self.schedulers.since } else { 0 };
-        let known = if matches!(id, Id::Domain(_)) {
+    fn question(&mut self, id: Pages, staged: &mut Staged<'_>) {
+        let waiting = self.needing(id);
+        let is_of_domain = matches!(id, Pages::Domain(_));
+        let known = if is_of_domain {
             Vec::new()
         } else {
             self.known()
         };
-        let may_change = if id == Id::Crawl {
-            since > 0 && !self.schedulers.gives
+        let Requests {
+            schedulers, holder, ..
+        } = &self.requests;
+        // The crawl's ledger is told when those of the domains have been.
+        let says_all = !is_of_domain && (id != Pages::Crawl || self.unentered.is_empty());
+        let since = if says_all { schedulers.since } else { 0 };
+        let may_change = if id == Pages::Crawl {
+            since > 0 && !schedulers.gives
         } else {
             self.all_are_known
         };
+        let takes = Takes::Blocks {
+            schedulers: schedulers.count,
+        };
+        let birth = holder.birth;
         let Some(share) = self.shares.get_mut(&id) else {
             return;
         };
-        share.question = Question::Out;
-        if may_change {
-            share.called = false;
-            share.tokens = share.tokens.min(share.spent() + waiting);
-        }
         if !std::mem::replace(&mut self.is_born, true) {
-            staged
-                .rows
-                .put(DOMAINS, BIRTH.to_vec(), write(self.holder.birth, ""));
+            staged.rows.put(DOMAINS, BIRTH.to_vec(), write(birth, ""));
         }
-        let key = match id {
-            Id::Crawl => None,
-            Id::Domain(domain) => Some(domain.to_be_bytes().to_vec()),
-            Id::Topic(_) => Some(topic_key(share.budget.name())),
-        };
-        if let (Some(key), false) = (key, share.has_row) {
-            staged
-                .rows
-                .put(DOMAINS, key, write(share.fetched, share.budget.name()));
-            share.has_row = true;
+        // The crawl's row is written with each page.
+        if id != Pages::Crawl && !std::mem::replace(&mut share.has_row, true) {
+            share.save(id, staged);
         }
-        self.out += 1;
         let wanted = share.spent() + waiting;
+        if may_change {
+            self.requests.get_mut(id).is_called = false;
+            share.tokens = share.tokens.min(wanted);
+        }
         staged.messages.claim(Claim {
-            quota: share.budget.clone(),
             max: share.max,
-            holder: self.holder,
-            epoch: self.epoch,
+            // Others know by what it says of all pages that it lives.
             number: 0,
             spent: share.fetched,
             in_use: share.in_flight,
             counts_on: share.tokens,
             wanted,
             keeps: wanted,
-            takes: Takes::Blocks {
-                schedulers: self.schedulers.count,
-            },
+            takes,
             may_change,
             known,
             since,
-            gone: Vec::new(),
+            ..self.requests.claim(id, share.budget.clone(), staged.now)
         });
-    }
-
-    /// The time when there is something to be asked.
-    pub(crate) fn ask_at(&self) -> Option<Timestamp> {
-        self.due
-            .first()
-            .filter(|_| self.out < QUESTIONS_MAX)
-            .map(|&(at, _)| at)
     }
 
     /// Takes an answer of the ledger. Returns the domain that has room now, if the budget is a
@@ -244,31 +204,31 @@ impl Shares {
         staged: &mut Staged<'_>,
     ) -> Option<u64> {
         let now = staged.now;
-        self.out = self.out.saturating_sub(1);
-        let id = self.id_of(&answer.claim.quota)?;
-        let share = self.shares.get_mut(&id)?;
-        share.question = Question::None;
+        let claim = &answer.claim;
+        let id = self.id_of(&claim.quota)?;
+        let is_heard = answer.ledger.is_some();
+        self.requests.answered(id, is_heard, now);
         let Some(ledger) = &answer.ledger else {
             // What was to be said was not heard, and what was to go back has not gone.
-            self.call_upon(id, now + ASK_EVERY);
+            self.requests.get_mut(id).is_called = true;
             return None;
         };
-        share.elsewhere = ledger.spent_elsewhere(self.holder);
-        let may_change = ledger.may_change(&answer.claim);
+        let share = self.shares.get_mut(&id)?;
+        share.elsewhere = ledger.spent_elsewhere(claim.holder);
+        let may_change = ledger.may_change(claim);
         if may_change {
-            share.tokens = ledger.held(self.holder);
+            share.tokens = ledger.held(claim.holder);
         }
-        self.hear(
-            id,
-            may_change && answer.claim.since == self.schedulers.since,
-            now,
-        );
+        let is_new = claim.since == self.requests.schedulers.since;
+        self.hear(id, may_change && is_new, now);
         self.ask_again(id, ledger, staged);
-        if let Id::Topic(topic) = id {
+        if let Pages::Topic(topic) = id {
             staged.topics_used_up |= self.note_used_up(topic);
         }
-        let Id::Domain(domain) = id else { return None };
-        let budget = self.domain(domain);
+        let Pages::Domain(domain) = id else {
+            return None;
+        };
+        let budget = self.budget(id);
         if budget == Budget::UsedUp {
             self.servers_of(domain).for_each(|key| staged.unsettle(key));
         }
@@ -278,64 +238,49 @@ impl Shares {
 
     /// What an answer says of the other schedulers: once all are known, the ledgers of domains are
     /// asked.
-    fn hear(&mut self, id: Id, all_are_known: bool, now: Timestamp) {
-        if id == Id::Crawl {
-            if all_are_known && !std::mem::replace(&mut self.all_are_known, true) {
-                let asks =
-                    |(id, share): (&Id, &Share)| (share.is_short() || share.called).then_some(*id);
-                let ids: Vec<_> = self
-                    .shares
-                    .iter()
-                    .filter_map(asks)
-                    .filter(|id| *id != Id::Crawl)
-                    .collect();
-                ids.into_iter().for_each(|id| self.call_upon(id, now));
+    fn hear(&mut self, id: Pages, all_are_known: bool, now: Timestamp) {
+        if id != Pages::Crawl {
+            if self.unentered.remove(&id) && self.unentered.is_empty() {
+                self.call_upon(Pages::Crawl, now);
             }
-        } else if self.unentered.remove(&id) && self.unentered.is_empty() {
-            self.call_upon(Id::Crawl, now);
+        } else if all_are_known && !std::mem::replace(&mut self.all_are_known, true) {
+            let ids = self.shares.keys().copied();
+            let ask = ids.filter(|id| *id != Pages::Crawl && self.has_to_ask(*id));
+            for id in ask.collect::<Vec<_>>() {
+                self.call_upon(id, now);
+            }
         }
     }
 
     /// Asks again when something is missing, and calls upon those that may have it.
-    fn ask_again(&mut self, id: Id, ledger: &Ledger, staged: &mut Staged<'_>) {
+    fn ask_again(&mut self, id: Pages, ledger: &Ledger, staged: &mut Staged<'_>) {
+        if !self.may_ask(id) || !self.requests.rests(id) || !self.has_to_ask(id) {
+            return;
+        }
         let now = staged.now;
-        let is_unknown = id == Id::Crawl && !self.all_are_known;
-        let may_ask = self.may_ask(id);
-        let known = self.known();
-        let Some(share) = self.shares.get_mut(&id) else {
+        let waits = self.waits_for_others(id);
+        let known = if waits || matches!(id, Pages::Topic(_)) {
+            self.known()
+        } else {
+            Vec::new()
+        };
+        let Some(share) = self.shares.get(&id) else {
             return;
         };
-        if !may_ask
-            || share.question != Question::None
-            || !(share.is_short() || share.called || is_unknown)
-        {
-            return;
-        }
-        if share.call_at <= now {
-            share.call_at = now + ASK_EVERY;
-            let known = if is_unknown || matches!(id, Id::Topic(_)) {
-                known
-            } else {
-                Vec::new()
-            };
-            let holders = ledger
-                .holders_elsewhere(self.holder)
-                .filter(|_| share.is_short());
-            let silent = ledger.silent(self.holder.instance, &known, self.schedulers.since);
-            // One without partitions gives back by itself.
-            for partition in holders
-                .chain(silent)
-                .filter_map(|other| self.schedulers.partition_of(other))
-            {
-                staged.messages.errand(partition, share.budget.call());
-            }
-        }
-        let at = match share.called {
-            _ if is_unknown => now + LOOK_EVERY,
-            true => now,
-            false => now + ASK_EVERY,
+        let holder = self.requests.holder;
+        let since = self.requests.schedulers.since;
+        let holders = ledger
+            .holders_elsewhere(holder)
+            .filter(|_| share.is_short());
+        let silent = ledger.silent(holder.instance, &known, since);
+        let others = holders.chain(silent);
+        let calls = self.requests.calls(id, &share.budget, others, now);
+        staged.messages.errands(calls);
+        let wait = match self.requests.get(id).is_called {
+            _ if waits => LOOK_EVERY,
+            true => Duration::ZERO,
+            false => ASK_EVERY,
         };
-        share.question = Question::Due(at);
-        self.due.insert((at, id));
+        self.requests.look(id, now + wait);
     }
 }

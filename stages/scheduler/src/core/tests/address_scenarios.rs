@@ -2,9 +2,8 @@
 
 use super::web::{Fine, Web, addresses};
 use super::world::World;
-use crate::core::scheduler::Input;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::core::dispatcher::Input;
+use crate::settings::tests::with;
 use rhumb_wire::message::{Outcome, Resolution};
 use std::time::Duration;
 
@@ -13,11 +12,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn servers_on_one_address_share_its_connections_and_others_do_not_wait() {
-    let mut world = World::new(Settings {
-        connections_per_address: 2,
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.connections_per_address = 2;
+        set.politeness.respect_robots = false;
+    }));
     let servers: Vec<_> = (0..6).map(|n| format!("http://s{n}.test")).collect();
     for server in &servers {
         world.tell_pages(server, 3);
@@ -137,10 +135,7 @@ fn a_resolver_that_is_away_is_waited_for() {
 
 #[test]
 fn a_stale_address_is_refreshed_before_the_next_job() {
-    let mut world = World::new(Settings {
-        delay: Duration::from_secs(10),
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.delay = Duration::from_secs(10)));
     let stale = Resolution::Addresses {
         addresses: vec!["192.0.2.1".parse().unwrap()],
         ttl_s: 60,

@@ -3,10 +3,9 @@
 
 use super::web::{Fine, Web, addresses, pages, redirect, response, robots, robots_txt};
 use super::world::{World, elsewhere};
-use crate::core::scheduler::Input;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
-use rhumb_wire::message::{Outcome, RequestEnd, Resolution, Validators};
+use crate::core::dispatcher::Input;
+use crate::settings::tests::with;
+use rhumb_wire::message::{Outcome, RequestEnd, Resolution, ResponseSummary};
 use std::time::Duration;
 
 const A: &str = "http://a.test";
@@ -17,11 +16,10 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A world with a budget of pages for each host; robots.txt does not count.
 fn budget_of(pages_per_host: u64) -> World {
-    World::new(Settings {
-        pages_per_host,
-        respect_robots: false,
-        ..settings()
-    })
+    World::new(with(|set| {
+        set.limits.pages_per_host = pages_per_host;
+        set.politeness.respect_robots = false;
+    }))
 }
 
 /// The fetcher makes this number of requests of a job and ends it with the last.
@@ -50,10 +48,7 @@ fn jobs(world: &World) -> Vec<(&str, usize)> {
 
 #[test]
 fn a_host_gives_as_many_pages_as_its_budget_and_the_rest_ends_in_bounded_steps() {
-    let mut world = World::new(Settings {
-        pages_per_host: 30,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.limits.pages_per_host = 30));
     world.tell_pages(A, 3500);
     world.tell_pages("http://b.test", 20);
     let mut page = 0;
@@ -85,10 +80,7 @@ fn a_host_gives_as_many_pages_as_its_budget_and_the_rest_ends_in_bounded_steps()
 
 #[test]
 fn later_urls_of_a_host_without_budget_end_without_a_contact_on_any_of_its_servers() {
-    let mut world = World::new(Settings {
-        pages_per_host: 5,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.limits.pages_per_host = 5));
     world.tell_pages(A, 5);
     world.finish(&mut Fine, HOUR);
     world.run(&mut Fine, HOUR);
@@ -198,17 +190,12 @@ fn urls_of_a_server_that_is_left_alone_or_retried_later_end_with_the_budget_of_t
     world.tell_pages(A_TLS, 1);
     world.tell_pages(A_8080, 1);
     world.ask(2);
-    let busy = RequestEnd::Response {
+    let busy = RequestEnd::Response(ResponseSummary {
         status: 429,
-        bytes: 0,
-        truncated: false,
         elapsed_us: 1,
         retry_after_s: Some(3600),
-        fetched_at_ms: 0,
-        media_type: String::new(),
-        validators: Validators::default(),
-        lacks: None,
-    };
+        ..ResponseSummary::default()
+    });
     work(&mut world, A_TLS, 1, &mut pages(|_, _| busy.clone()));
     work(&mut world, A_8080, 1, &mut pages(|_, _| response(500)));
     world.tell_pages(A, 2);
@@ -265,7 +252,7 @@ fn a_budget_that_comes_later_holds_for_the_whole_crawl() {
     world.tell_pages(A, 5);
     world.finish(&mut Fine, HOUR);
     world.tell_pages(A_TLS, 5);
-    world.settings.pages_per_host = 8;
+    world.settings.limits.pages_per_host = 8;
     world.crash();
     world.finish(&mut Fine, HOUR);
     assert_eq!(
@@ -280,10 +267,7 @@ fn a_budget_that_comes_later_holds_for_the_whole_crawl() {
 #[test]
 fn a_robots_txt_for_another_host_is_fetched_from_a_host_without_budget() {
     let other = elsewhere(A);
-    let mut world = World::new(Settings {
-        pages_per_host: 2,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.limits.pages_per_host = 2));
     world.tell_pages(A, 3);
     world.finish(&mut Fine, HOUR);
     world.tell_pages(&other, 2);

@@ -1,17 +1,21 @@
 //! What must hold after every step: P3, budgets, and jobs in circles.
 
 use super::world::World;
-use crate::frontier::rows::URLS;
+use crate::frontier::rows::{URLS, read_url};
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::slot::topic_of;
 use crate::keys::topic::TopicIndex;
+use crate::known::record::{KNOWN, Record};
+use crate::known::table::VISITS;
 use crate::ranking::ready_queue::QueuePlace;
+use crate::servers::counts::visits_metric;
 use crate::servers::server::Server;
+use crate::store::rows::Rows;
 use rhumb_stage::Core as _;
 use rhumb_stage::store::Store as _;
 use rhumb_url::{host_of, registered_domain};
-use rhumb_wire::message::{JobKind, Outcome};
+use rhumb_wire::message::{Change, JobKind, Outcome};
 use std::collections::BTreeMap;
 
 impl World {
@@ -26,10 +30,15 @@ impl World {
             .filter(|(name, _)| name.starts_with("outcome_"))
             .map(|(_, count)| count)
             .sum();
-        assert_eq!(self.count("new_total"), ended + waiting + in_flight, "P3");
+        assert_eq!(
+            self.count("new_total") + self.count("visits_out"),
+            ended + self.count("pages_given_total") + waiting + in_flight,
+            "P3"
+        );
+        self.check_visits();
         assert_eq!(
             ended,
-            self.outcomes.len() as u64,
+            (self.outcomes.len() + self.forgotten.len()) as u64,
             "P3: outcomes counted and published"
         );
         let tallied = self.core.servers.tallied();
@@ -57,8 +66,8 @@ impl World {
             "P3: each URL that has not ended is in the store"
         );
         let limits = [
-            (self.settings.pages_per_host, "pages per host"),
-            (self.settings.pages_per_domain, "pages per domain"),
+            (self.settings.limits.pages_per_host, "pages per host"),
+            (self.settings.limits.pages_per_domain, "pages per domain"),
         ];
         for (budget, limit) in limits {
             if budget > 0 {
@@ -81,7 +90,8 @@ impl World {
         {
             let known = self
                 .core
-                .places
+                .dispatcher
+                .doors
                 .yields
                 .knows(topics.priority(lease.topic), key);
             assert!(known, "the job of {} is out", server.name);
@@ -107,10 +117,16 @@ impl World {
                 *open.entry(partition.topics.index_of(number)).or_default() += urls;
             }
         }
+        let known = self.known();
         for (topic, counts) in self.core.servers.totals_by_topic() {
             let open = open.get(&topic).copied().unwrap_or_default();
+            let of_topic = |page: &&Record| {
+                let of = self.settings.topics.of_name(&page.origin.topic);
+                page.is_planned && of == topic
+            };
+            let visits = known.iter().filter(of_topic).count() as u64;
             assert_eq!(
-                counts.new,
+                counts.new + visits,
                 counts.ended + open,
                 "P3 of a topic: {topic:?} {counts:?}"
             );
@@ -177,6 +193,7 @@ impl World {
                 .core
                 .places
                 .circles
+                .requests
                 .look_at()
                 .is_some_and(|at| at <= self.now);
             assert!(
@@ -185,6 +202,54 @@ impl World {
                 server.name
             );
         }
+    }
+
+    /// Each visit is counted and published.
+    fn check_visits(&self) {
+        let counts = Change::ALL.map(|change| self.count(visits_metric(change)));
+        assert_eq!(counts.iter().sum::<u64>(), self.visits.len() as u64);
+        let known = self.known();
+        let mut placed = 0;
+        self.store
+            .scan(VISITS, &[], &[u8::MAX; 64], &mut |_, _| {
+                placed += 1;
+                true
+            })
+            .unwrap();
+        let those = |holds: fn(&Record) -> bool| known.iter().filter(|page| holds(page)).count();
+        assert_eq!(
+            self.count("pages_known_total"),
+            known.len() as u64 + self.count("pages_forgotten_total")
+        );
+        assert_eq!(placed, those(|page| !page.is_planned), "each has its place");
+        assert_eq!(
+            self.count("pages_rested_total") - self.count("pages_woken_total"),
+            those(|page| page.rests) as u64
+        );
+    }
+
+    /// The records of all known pages.
+    fn known(&self) -> Vec<Record> {
+        let mut known = Vec::new();
+        self.store
+            .scan(KNOWN, &[], &[u8::MAX; 64], &mut |_, row| {
+                known.push(Record::from_row(row).unwrap());
+                true
+            })
+            .unwrap();
+        known
+    }
+
+    /// URLs of a server that are in flight for the first time.
+    fn new_in_flight(&self, server: &Server) -> u64 {
+        let Some(lease) = &server.lease else {
+            return 0;
+        };
+        let key = self.core.key_of(&server.name);
+        let rows = Rows::new(self.store.as_ref());
+        let slots = lease.slots.iter();
+        let urls = slots.map(|slot| read_url(&rows, key, *slot).unwrap());
+        urls.filter(|url| !url.is_planned()).count() as u64
     }
 
     /// No budget is exceeded by the pages that are fetched or in flight. Nothing is over a budget
@@ -218,7 +283,7 @@ impl World {
             );
         }
         for server in self.core.servers.all() {
-            *taken.entry(budget_of(&server.name)).or_default() += server.load().in_flight;
+            *taken.entry(budget_of(&server.name)).or_default() += self.new_in_flight(server);
         }
         assert!(
             taken.values().all(|&pages| pages <= budget),

@@ -6,7 +6,7 @@ use super::world::World;
 use crate::core::idle::Idle;
 use crate::keys::schedulers::Schedulers;
 use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::with;
 use rhumb_config::{Group, GroupedBy};
 use rhumb_partition::Owners;
 use rhumb_stage::Core as _;
@@ -23,11 +23,10 @@ fn by_domain(jobs_max: u32, delay: Duration) -> Settings {
         jobs_max,
         delay,
     };
-    Settings {
-        groups: [group].into(),
-        respect_robots: false,
-        ..settings()
-    }
+    with(|set| {
+        set.politeness.groups = [group].into();
+        set.politeness.respect_robots = false;
+    })
 }
 
 /// A server of example.test in a partition of that scheduler of two.
@@ -149,11 +148,10 @@ fn two_schedulers_take_turns_and_both_get_on() {
 /// Method: it dies with a job out, and never comes back.
 #[test]
 fn the_tokens_of_a_scheduler_that_is_gone_come_free_after_its_leases() {
-    let mut two = Two::new(Settings {
-        connections_per_address: 1,
-        respect_robots: false,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| {
+        set.politeness.connections_per_address = 1;
+        set.politeness.respect_robots = false;
+    }));
     two.worlds[0].tell(&[format!("{}/0", server(0, 0))], &addresses());
     two.worlds[0].ask(1);
     two.exchange();
@@ -216,9 +214,10 @@ fn after_partitions_have_moved_nothing_is_granted_before_a_lease_is_over() {
 
 #[test]
 fn a_job_of_an_earlier_life_is_renewed_once_the_ledger_knows_it() {
-    let mut two = Two::new(Settings {
-        requests_per_connection: 9,
-        ..by_domain(1, Duration::ZERO)
+    let mut two = Two::new({
+        let mut set = by_domain(1, Duration::ZERO);
+        set.scheduler.requests_per_connection = 9;
+        set
     });
     two.worlds[0].tell_pages(&server(0, 0), 9);
     two.worlds[0].ask(1);
@@ -231,7 +230,7 @@ fn a_job_of_an_earlier_life_is_renewed_once_the_ledger_knows_it() {
         world.request(0, &mut Fine);
         let report = world.held[0].report(false, false);
         world.inbox.clear();
-        world.step(Some(crate::core::scheduler::Input::Report(report)));
+        world.step(Some(crate::core::dispatcher::Input::Report(report)));
         std::mem::take(&mut world.inbox).len()
     };
     assert_eq!(renewal(world), 0, "not yet");

@@ -3,10 +3,9 @@
 use super::fetching::Held;
 use super::web::{Fine, addresses, pages, response};
 use super::world::{World, elsewhere};
-use crate::core::scheduler::Input;
+use crate::core::dispatcher::Input;
 use crate::keys::slot::RETRIES;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::with;
 use rhumb_config::Policy;
 use rhumb_config::orders::{Author, DropOrder, Orders, Selection};
 use rhumb_stage::Core as _;
@@ -21,11 +20,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 const MANY: usize = 25_000;
 
 fn world() -> World {
-    World::new(Settings {
-        respect_robots: false,
-        requests_per_connection: 4,
-        ..settings()
-    })
+    World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.requests_per_connection = 4;
+    }))
 }
 
 fn drop(id: u64, what: Selection, and_later: bool) -> DropOrder {
@@ -108,15 +106,15 @@ fn what_waits_at_a_host_ends_in_steps_and_everything_else_goes_on() {
 fn some_urls_of_a_server_end_and_the_others_keep_their_order() {
     for policy in [Policy::BreadthFirst, Policy::Quality] {
         let urls = |dropped: bool| {
-            let settings = Settings {
-                respect_robots: false,
-                requests_per_connection: 4,
-                policy,
-                ..settings()
-            };
-            let mut world = World::new(Settings {
-                delay: SECOND,
-                ..settings
+            let settings = with(|set| {
+                set.politeness.respect_robots = false;
+                set.scheduler.requests_per_connection = 4;
+                set.scheduler.policy = policy;
+            });
+            let mut world = World::new({
+                let mut set = settings;
+                set.politeness.delay = SECOND;
+                set
             });
             world.tell_pages(A, 40);
             // Some fail, and wait for another try.

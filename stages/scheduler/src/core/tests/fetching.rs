@@ -3,13 +3,13 @@
 
 use super::web::Web;
 use super::world::{FETCHER, World};
-use crate::core::scheduler::Input;
+use crate::core::dispatcher::Input;
 use rhumb_stage::Core as _;
 use rhumb_url::server_of;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
-    FailureKind, Job, JobKind, ReadyUrls, Report, RequestEnd, RequestResult, RobotsResponse,
-    ServerResolution, ToFetcher, Validators,
+    FailureKind, Job, JobKind, ReadyUrls, Report, RequestEnd, RequestResult, ResponseSummary,
+    RobotsResponse, ServerResolution, ToFetcher,
 };
 use std::time::Duration;
 
@@ -55,10 +55,9 @@ impl Held {
             results: std::mem::take(&mut self.results),
             connect_us: self.connected.then_some(30_000),
             requests: self.served,
-            busy_us: 0,
-            elapsed_us: 0,
             closed_by_server,
             robots: self.robots.take(),
+            ..Report::default()
         }
     }
 }
@@ -142,56 +141,58 @@ impl World {
         let held = self.held[index].clone();
         let request = &held.job.requests[held.next];
         let gap = Duration::from_millis(held.job.gap_ms);
-        assert!(gap >= self.settings.delay);
+        assert!(gap >= self.settings.politeness.delay);
         self.contact(&held.job.server, &request.url, gap);
         let end = match held.job.kind {
             JobKind::Pages => web.page(self.now, &request.url),
             JobKind::Robots => match web.robots(self.now, &request.url) {
                 Ok(response) => {
-                    let end = RequestEnd::Response {
+                    let end = RequestEnd::Response(ResponseSummary {
                         status: response.status,
-                        bytes: 0,
-                        truncated: false,
                         elapsed_us: 1,
-                        retry_after_s: None,
-                        fetched_at_ms: 0,
-                        media_type: String::new(),
-                        validators: Validators::default(),
-                        lacks: None,
-                    };
+                        ..ResponseSummary::default()
+                    });
                     self.held[index].robots = Some(response);
                     end
                 }
                 Err(kind) => RequestEnd::Failure(kind),
             },
         };
-        if let RequestEnd::Response {
+        if let RequestEnd::Response(ResponseSummary {
             status: 429 | 503,
             retry_after_s: Some(seconds),
             ..
-        } = end
+        }) = end
         {
             let until = self.now
-                + Duration::from_secs(u64::from(seconds)).min(self.settings.retry_after_max);
+                + Duration::from_secs(u64::from(seconds))
+                    .min(self.settings.politeness.retry_after_max);
             self.leave_alone(&held.job.server, until);
         }
         let slot = request.slot;
         let held = &mut self.held[index];
         let took = match end {
-            RequestEnd::Response { elapsed_us, .. } => Duration::from_micros(elapsed_us.into()),
+            RequestEnd::Response(ResponseSummary { elapsed_us, .. }) => {
+                Duration::from_micros(elapsed_us.into())
+            }
             _ => Duration::ZERO,
         };
         // Answers take no time here, whatever they say.
-        let pause = self.settings.download_pause.after(took);
+        let pause = self.settings.download_pause().after(took);
         held.at = self.now + gap.max(pause);
         held.next += 1;
         held.connected = !matches!(
             end,
             RequestEnd::Failure(FailureKind::Connect | FailureKind::Tls | FailureKind::Certificate)
         );
-        held.served += u32::from(matches!(end, RequestEnd::Response { .. }));
-        let broken =
-            !matches!(end, RequestEnd::Response { status: 0..=428 | 430..=502 | 504.., .. });
+        held.served += u32::from(matches!(end, RequestEnd::Response(_)));
+        let broken = !matches!(
+            end,
+            RequestEnd::Response(ResponseSummary {
+                status: 0..=428 | 430..=502 | 504..,
+                ..
+            })
+        );
         held.results.push(RequestResult { slot, end });
         let more = held.next < held.job.requests.len()
             && (held.served as usize) < web.requests_per_connection();

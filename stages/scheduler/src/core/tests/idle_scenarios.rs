@@ -2,10 +2,9 @@
 
 use super::web::{Fine, addresses, pages, redirect, response, robots, robots_txt};
 use super::world::{World, elsewhere};
+use crate::core::dispatcher::Input;
 use crate::core::idle::Idle;
-use crate::core::scheduler::Input;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::{settings, with};
 use rhumb_stage::{Core as _, Event, Output};
 use rhumb_url::partition;
 use rhumb_wire::message::{Errand, FailureKind, Outcome, RequestEnd, Resolution};
@@ -39,11 +38,10 @@ fn a_server_that_nobody_knows_is_another_s_or_has_nothing_to_do() {
 
 #[test]
 fn a_server_is_ready_then_connected_then_delayed() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        requests_per_connection: 1,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.requests_per_connection = 1;
+    }));
     world.tell_pages("http://b.test", 1);
     world.tell_pages(A, 2);
     assert_eq!(
@@ -65,7 +63,7 @@ fn a_server_is_ready_then_connected_then_delayed() {
     world.ask(1);
     world.request(1, &mut Fine);
     let report = world.held.remove(1).report(true, false);
-    world.step(Some(crate::core::scheduler::Input::Report(report)));
+    world.step(Some(crate::core::dispatcher::Input::Report(report)));
     assert_eq!(why(&world, A), Idle::Delay(SECOND));
     let mut out = Output::default();
     world.core.step(world.now, Event::Drain, &mut out).unwrap();
@@ -78,11 +76,10 @@ fn a_server_is_ready_then_connected_then_delayed() {
 /// in memory and for one that is not.
 #[test]
 fn a_url_waits_is_in_flight_and_ends() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        requests_per_connection: 1,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.requests_per_connection = 1;
+    }));
     world.tell_pages(A, 2);
     let why = |world: &World, page: &str| {
         world
@@ -138,10 +135,7 @@ fn a_url_waits_is_in_flight_and_ends() {
 
 #[test]
 fn a_server_in_trouble_is_set_aside_and_then_its_urls_end() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 1);
     let mut silent = pages(|_, _| RequestEnd::Failure(FailureKind::Connect));
     world.run(&mut silent, SECOND);
@@ -156,10 +150,7 @@ fn a_server_in_trouble_is_set_aside_and_then_its_urls_end() {
 
 #[test]
 fn urls_that_failed_wait_for_their_retry() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 1);
     world.run(&mut pages(|_, _| response(500)), 10 * SECOND);
     // 30 seconds after its server may be contacted again.
@@ -175,7 +166,7 @@ fn robots_txt_is_awaited_and_then_out_of_reach() {
     world.run(&mut web, 11 * SECOND);
     assert_eq!(why(&world, A), Idle::RobotsAwaited(20 * SECOND));
     // The other server cannot be reached: the scheduler that is asked for it says so each time.
-    for _ in 0..settings().attempts {
+    for _ in 0..settings().scheduler.attempts {
         world.step(Some(Input::Errand(Errand::Found {
             server: A.into(),
             response: None,
@@ -203,11 +194,10 @@ fn the_address_is_awaited_and_then_missing() {
 
 #[test]
 fn budgets_and_limits_are_named() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        pages_per_host: 1,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.limits.pages_per_host = 1;
+    }));
     world.tell_pages(A, 2);
     world.tell_pages("https://a.test", 2);
     world.ask(5);
@@ -221,11 +211,10 @@ fn budgets_and_limits_are_named() {
         "from the store"
     );
 
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        connections_per_address: 1,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.politeness.connections_per_address = 1;
+    }));
     world.tell_pages(A, 2);
     world.tell_pages("http://b.test", 2);
     world.ask(5);
@@ -234,10 +223,7 @@ fn budgets_and_limits_are_named() {
         Idle::AddressTaken("192.0.2.1".parse().unwrap())
     );
 
-    let mut world = World::new(Settings {
-        pages_max: 1,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.limits.max_pages = 1));
     world.tell(&[format!("{A}/0"), format!("{A}/1")], &addresses());
     world.run(&mut robots_txt(|_, _| robots(404, "")), HOUR);
     assert_eq!(why(&world, A), Idle::EnoughPages);

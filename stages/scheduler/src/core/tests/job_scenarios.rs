@@ -2,12 +2,12 @@
 
 use super::web::{Fine, Web, pages, response, robots, robots_txt};
 use super::world::World;
-use crate::core::scheduler::Input;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
-use rhumb_config::DownloadPause;
+use crate::core::dispatcher::Input;
+use crate::settings::tests::with;
 use rhumb_stage::{Core as _, Event, Output};
-use rhumb_wire::message::{JobId, JobKind, Outcome, Report, RequestEnd, ToFetcher};
+use rhumb_wire::message::{
+    JobId, JobKind, Outcome, Report, RequestEnd, ResponseSummary, ToFetcher,
+};
 use std::time::Duration;
 
 const A: &str = "http://a.test";
@@ -15,11 +15,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn a_scheduler_that_is_told_to_end_grants_nothing_more_but_still_hears_reports() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        requests_per_connection: 2,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.requests_per_connection = 2;
+    }));
     world.tell_pages(A, 4);
     world.ask(1);
     assert_eq!(world.held.len(), 1);
@@ -37,10 +36,7 @@ fn a_scheduler_that_is_told_to_end_grants_nothing_more_but_still_hears_reports()
 
 #[test]
 fn an_expired_lease_is_granted_again_once_and_costs_the_first_url_an_attempt() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 5);
     world.ask(1);
     let lost = world.held.remove(0);
@@ -60,11 +56,10 @@ fn an_expired_lease_is_granted_again_once_and_costs_the_first_url_an_attempt() {
 
 #[test]
 fn a_lease_that_ran_out_while_nothing_was_heard_waits_for_the_reports_and_costs_no_attempt() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        attempts: 1,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.attempts = 1;
+    }));
     world.tell_pages(A, 3);
     world.ask(1);
     for _ in 0..3 {
@@ -114,10 +109,7 @@ fn a_lease_that_ran_out_while_nothing_was_heard_waits_for_the_reports_and_costs_
 
 #[test]
 fn a_url_that_kills_its_fetchers_fails() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 1);
     for _ in 0..4 {
         world.ask(1);
@@ -141,13 +133,10 @@ fn a_url_that_kills_its_fetchers_fails() {
 #[test]
 fn a_job_that_is_told_to_stop_costs_its_url_no_attempt() {
     let lifetime = Duration::from_secs(70);
-    let mut world = World::new(Settings {
-        robots_lifetime: lifetime,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.robots_lifetime = lifetime));
     world.tell_pages(A, 1);
     let mut seconds = 0;
-    for _ in 0..2 * world.settings.attempts {
+    for _ in 0..2 * world.settings.scheduler.attempts {
         while world
             .held
             .iter()
@@ -180,7 +169,7 @@ fn a_job_that_is_told_to_stop_costs_its_url_no_attempt() {
     }
     assert_eq!(
         world.count("leases_expired_total"),
-        u64::from(2 * world.settings.attempts)
+        u64::from(2 * world.settings.scheduler.attempts)
     );
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.outcome("http://a.test/0").0, Outcome::Fetched);
@@ -188,10 +177,7 @@ fn a_job_that_is_told_to_stop_costs_its_url_no_attempt() {
 
 #[test]
 fn renewals_keep_a_long_job_and_its_partial_reports_count() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 40);
     world.run(&mut Fine, Duration::from_secs(38));
     assert_eq!(world.count("jobs_granted_total"), 1);
@@ -206,10 +192,7 @@ fn renewals_keep_a_long_job_and_its_partial_reports_count() {
 
 #[test]
 fn reports_of_unknown_jobs_are_revoked_and_change_nothing() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 3);
     world.ask(1);
     let report = Report {
@@ -248,14 +231,10 @@ fn reports_of_unknown_jobs_are_revoked_and_change_nothing() {
 
 #[test]
 fn reports_may_come_twice_and_out_of_order() {
-    let delay = Duration::ZERO;
-    let download_pause = DownloadPause::default();
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        delay,
-        download_pause,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.politeness.delay = Duration::ZERO;
+    }));
     world.tell_pages(A, 4);
     world.ask(1);
     let mut reports = Vec::new();
@@ -301,10 +280,7 @@ fn a_servers_limit_of_requests_is_learned() {
             5
         }
     }
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 60);
     world.finish(&mut Short, HOUR);
     assert_eq!(world.count("jobs_granted_total"), 12);
@@ -328,10 +304,7 @@ fn a_job_survives_a_crash_and_its_reports_are_taken() {
 
 #[test]
 fn a_fetcher_that_sends_jobs_back_untouched_does_not_get_them_as_fast_as_messages_go() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 3);
     for _ in 0..5 {
         world.ask(1);
@@ -375,7 +348,7 @@ fn a_job_that_comes_back_untried_lifts_no_wait() {
     world.step(Some(Input::Report(report)));
     untried_and_left_alone(&mut world, Duration::from_secs(7));
     let mut refusal = response(429);
-    if let RequestEnd::Response { retry_after_s, .. } = &mut refusal {
+    if let RequestEnd::Response(ResponseSummary { retry_after_s, .. }) = &mut refusal {
         *retry_after_s = Some(600);
     }
     world.request(0, &mut pages(|_, _| refusal.clone()));

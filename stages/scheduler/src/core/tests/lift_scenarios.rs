@@ -2,10 +2,9 @@
 
 use super::web::{Fine, addresses, pages, response};
 use super::world::World;
-use crate::core::scheduler::Input;
+use crate::core::dispatcher::Input;
 use crate::ranking::quality::Provider;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::with;
 use rhumb_config::Policy;
 use rhumb_url::{fingerprint, host_hash, host_of};
 use rhumb_wire::message::{Boost, Boosts, Quality};
@@ -16,13 +15,12 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 fn world(quality: Provider, policy: Policy) -> World {
     let delay = Duration::from_millis(1);
-    World::new(Settings {
-        respect_robots: false,
-        quality: quality.into(),
-        policy,
-        delay,
-        ..settings()
-    })
+    World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.quality = quality.into();
+        set.scheduler.policy = policy;
+        set.politeness.delay = delay;
+    }))
 }
 
 /// Later links bring so much to each of these URLs.
@@ -34,9 +32,8 @@ fn boosts(urls: &[&str], worth: f32) -> Boosts {
         is_cash: false,
     };
     Boosts {
-        partition: 0,
         boosts: urls.iter().map(boost).collect(),
-        sketches: Vec::new(),
+        ..Boosts::default()
     }
 }
 
@@ -127,12 +124,11 @@ fn a_server_goes_before_others_with_its_url() {
 #[test]
 fn a_url_that_does_not_wait_among_the_fresh_ones_is_left_alone() {
     let mut world = World::owning(
-        Settings {
-            quality: Provider::Links.into(),
-            policy: Policy::Capacity,
-            respect_robots: false,
-            ..settings()
-        },
+        with(|set| {
+            set.quality = Provider::Links.into();
+            set.scheduler.policy = Policy::Capacity;
+            set.politeness.respect_robots = false;
+        }),
         &[0, 1, 2],
     );
     let here = |n: u32| format!("http://h{n}.test");

@@ -2,10 +2,9 @@
 
 use super::web::Fine;
 use super::world::World;
+use crate::core::dispatcher::Input;
 use crate::core::idle::Idle;
-use crate::core::scheduler::Input;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::with;
 use rhumb_config::orders::{Author, Orders, Pause, Target};
 use rhumb_stage::Core as _;
 use rhumb_wire::message::{JobId, ToFetcher};
@@ -17,11 +16,10 @@ const C: &str = "http://c.two.test";
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn world() -> World {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        requests_per_connection: 2,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.requests_per_connection = 2;
+    }));
     for server in [A, B, C] {
         world.tell_pages(server, 4);
     }
@@ -33,7 +31,7 @@ fn host(server: &str) -> Target {
 }
 
 /// The orders hold from the step on that follows at once.
-fn order(world: &mut World, paused: &[Target]) {
+pub(super) fn order(world: &mut World, paused: &[Target]) {
     let mut orders = Orders::default();
     for what in paused {
         orders.pause(Pause {

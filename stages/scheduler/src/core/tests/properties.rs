@@ -2,21 +2,22 @@
 //! and every URL ends.
 
 use super::fetching::Held;
+use super::twin::Twin;
 use super::web::{Web, addresses, drawn, redirect, response, robots};
 use super::world::World;
-use crate::core::scheduler::Input;
+use crate::core::dispatcher::Input;
 use crate::ranking::quality::Provider;
 use crate::ranking::topics::Topics;
 use crate::ranking::topics::tests::topics;
 use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::with;
 use proptest::prelude::*;
 use rhumb_config::Policy;
 use rhumb_url::time::Timestamp;
 use rhumb_url::{fingerprint, host_hash, host_of, partition, server_of};
 use rhumb_wire::message::{
     Boost, Boosts, Errand, FailureKind, Quality, ReadyUrls, Report, RequestEnd, Resolution,
-    RobotsResponse, Validators,
+    ResponseSummary, RobotsResponse,
 };
 use std::time::Duration;
 
@@ -37,17 +38,12 @@ impl Web for Wild {
     fn page(&mut self, _: Timestamp, url: &str) -> RequestEnd {
         match self.dice(url) % 16 {
             0 => response(500),
-            1 => RequestEnd::Response {
+            1 => RequestEnd::Response(ResponseSummary {
                 status: 503,
-                bytes: 0,
-                truncated: false,
                 elapsed_us: 9,
                 retry_after_s: Some(5),
-                fetched_at_ms: 0,
-                media_type: String::new(),
-                validators: Validators::default(),
-                lacks: None,
-            },
+                ..ResponseSummary::default()
+            }),
             2 => RequestEnd::Failure(FailureKind::Connect),
             3 => RequestEnd::Failure(FailureKind::Reset),
             4 => RequestEnd::Failure(FailureKind::Timeout),
@@ -55,17 +51,12 @@ impl Web for Wild {
             6 => response(301),
             7 => RequestEnd::Failure(FailureKind::Forbidden),
             8 => response(429),
-            9 => RequestEnd::Response {
+            9 => RequestEnd::Response(ResponseSummary {
                 status: 200,
                 bytes: 1,
-                truncated: false,
                 elapsed_us: 3_000_000,
-                retry_after_s: None,
-                fetched_at_ms: 0,
-                media_type: String::new(),
-                validators: Validators::default(),
-                lacks: None,
-            },
+                ..ResponseSummary::default()
+            }),
             _ => response(200),
         }
     }
@@ -341,9 +332,8 @@ fn boost(world: &mut World, url: prop::sample::Index, worth: f32) {
         is_cash: worth < 4.5,
     };
     let boosts = Boosts {
-        partition: 0,
         boosts: vec![boost],
-        sketches: Vec::new(),
+        ..Boosts::default()
     };
     world.step(Some(Input::Boosts(boosts)));
 }
@@ -375,18 +365,17 @@ fn wild_settings(
     policy: Policy,
     quality: Provider,
 ) -> Settings {
-    Settings {
-        policy,
-        quality: quality.into(),
-        requests_per_connection: 6,
-        attempts: 3,
-        server_failures_max: 3,
-        retry_wait: Duration::from_secs(10),
-        retry_wait_max: Duration::from_secs(60),
-        pages_per_host,
-        connections_per_address,
-        ..settings()
-    }
+    with(|set| {
+        set.scheduler.policy = policy;
+        set.quality = quality.into();
+        set.scheduler.requests_per_connection = 6;
+        set.scheduler.attempts = 3;
+        set.scheduler.server_failures_max = 3;
+        set.scheduler.retry_wait = Duration::from_secs(10);
+        set.scheduler.retry_wait_max = Duration::from_secs(60);
+        set.limits.pages_per_host = pages_per_host;
+        set.politeness.connections_per_address = connections_per_address;
+    })
 }
 
 proptest! {
@@ -394,8 +383,9 @@ proptest! {
 
     /// Goal: whatever happens in whatever order, with messages lost, repeated and late, and with
     /// fetchers and the scheduler dying at any point, P1, P2, P3 and budgets hold after every step,
-    /// and in the end each URL has exactly one outcome. Method: a random run, then one in which all
-    /// behave.
+    /// and in the end each URL has exactly one outcome; and batches of steps come to the same as
+    /// single ones. Method: a random run, then one in which all behave; a twin that commits
+    /// several steps together.
     #[test]
     fn promises_hold_whatever_happens(
         happenings in happenings(),
@@ -405,11 +395,13 @@ proptest! {
         life in 0usize..4,
         policy in prop::sample::select(vec![Policy::BreadthFirst, Policy::Performance, Policy::Quality, Policy::Capacity]),
         quality in prop::sample::select(vec![Provider::Drawn(drawn), Provider::Links, Provider::Opic]),
+        batches in prop::collection::vec(1usize..20, 1..8),
     ) {
         let owned: &[u16] = if some_owned { &[0, 1, 2, 3] } else { &[1, 2, 3] };
         let mut settings = wild_settings(pages_per_host, connections_per_address, policy, quality);
         settings.topics = topics_of(life);
         let mut world = World::owning(settings, owned);
+        world.twin = Some(Twin::of(world.settings.clone(), owned, batches, world.now));
         let mut way = Way { crashes: life, ..Way::default() };
         let mut web = Wild::default();
         world.topics = ["default", "t1", "t2", "t3"].map(str::to_owned).into();

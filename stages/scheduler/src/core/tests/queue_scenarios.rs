@@ -3,8 +3,7 @@
 use super::web::{Fine, drawn, pages, response, robots, robots_txt};
 use super::world::{World, elsewhere};
 use crate::ranking::quality::Provider;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::{settings, with};
 use rhumb_stage::{Core as _, Measure, QueueQuestion, ServerQueue};
 use rhumb_url::partition;
 use std::time::Duration;
@@ -50,13 +49,12 @@ fn urls_are_listed_in_the_order_in_which_they_are_fetched() {
             rhumb_config::Policy::BreadthFirst
         };
         let quality = Provider::Drawn(drawn).into();
-        let mut world = World::new(Settings {
-            respect_robots: false,
-            requests_per_connection: 3,
-            policy,
-            quality,
-            ..settings()
-        });
+        let mut world = World::new(with(|set| {
+            set.politeness.respect_robots = false;
+            set.scheduler.requests_per_connection = 3;
+            set.scheduler.policy = policy;
+            set.quality = quality;
+        }));
         world.tell_pages(A, 10);
         // Some of them fail, and wait for another try.
         world.ask(1);
@@ -119,11 +117,10 @@ fn urls_are_listed_in_the_order_in_which_they_are_fetched() {
 
 #[test]
 fn what_is_in_a_job_is_not_listed_and_a_question_changes_nothing() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        requests_per_connection: 4,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.requests_per_connection = 4;
+    }));
     world.tell_pages(A, 10);
     world.ask(1);
     let queue = &of_host(&world, "a.test", 100)[0];
@@ -175,10 +172,7 @@ fn servers_of_a_host_are_told_from_the_store_and_those_of_others_are_not() {
 
 #[test]
 fn the_top_is_by_what_is_asked() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     for (server, n) in [
         ("http://few.test", 2),
         ("http://many.test", 9),

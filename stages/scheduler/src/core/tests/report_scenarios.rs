@@ -3,14 +3,14 @@
 use super::split_scenarios::HALVES;
 use super::web::{Web, pages, response};
 use super::world::World;
-use crate::core::scheduler::{Input, Scheduler, TABLES};
+use crate::core::dispatcher::Input;
+use crate::core::scheduler::{Scheduler, TABLES};
 use crate::servers::halves::halve;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::{settings, with};
 use rhumb_stage::store::{Changes, MemoryStore, Store as _};
 use rhumb_stage::{Core as _, Leaders, Reported, Rows, Tallied};
 use rhumb_url::{host_of, partition};
-use rhumb_wire::message::{FailureKind, Outcome, RequestEnd};
+use rhumb_wire::message::{FailureKind, Outcome, RequestEnd, ResponseSummary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,9 +51,9 @@ fn mixed() -> impl Web {
 
 fn typed(of: &str, length: u64) -> RequestEnd {
     let mut end = response(200);
-    if let RequestEnd::Response {
+    if let RequestEnd::Response(ResponseSummary {
         bytes, media_type, ..
-    } = &mut end
+    }) = &mut end
     {
         (*bytes, *media_type) = (length, of.to_owned());
     }
@@ -62,10 +62,7 @@ fn typed(of: &str, length: u64) -> RequestEnd {
 
 /// A world in which servers of all partitions have ten pages each.
 fn begun(servers: usize) -> World {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     for server in 0..servers {
         world.tell_pages(&format!("http://s{server}.test"), 10);
     }

@@ -2,14 +2,16 @@
 
 use super::web::{Fine, Web, addresses, origin, redirect, robots, robots_txt};
 use super::world::{World, elsewhere};
-use crate::core::scheduler::Input;
+use crate::core::dispatcher::Input;
 use crate::ranking::topics::tests::topics;
-use crate::settings::tests::settings;
-use crate::settings::{GRACE, Settings};
+use crate::settings::GRACE;
+use crate::settings::tests::{settings, with};
+use rhumb_config::{Bytes, Unwanted, Usage, Usages};
 use rhumb_stage::Core as _;
 use rhumb_stage::store::Store as _;
 use rhumb_url::time::Timestamp;
 use rhumb_url::{host_of, partition};
+use rhumb_usage::Purpose;
 use rhumb_wire::message::{
     Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse,
 };
@@ -47,6 +49,34 @@ fn robots_txt_is_obeyed() {
     );
 }
 
+/// Goal: what robots.txt says of use rides in the jobs, and keeps those URLs from being fetched
+/// whose topic is for what it refuses.
+#[test]
+fn a_url_is_skipped_whose_robots_txt_refuses_what_its_topic_is_for() {
+    let usage = |unwanted| Usage {
+        purposes: vec![Purpose::AiTrain],
+        unwanted,
+    };
+    for (unwanted, skips) in [
+        (Unwanted::Record, false),
+        (Unwanted::Withhold, false),
+        (Unwanted::Skip, true),
+    ] {
+        let mut world = World::new(with(|set| set.usages = Usages::from(usage(unwanted))));
+        world.tell(&[format!("{A}/mine"), format!("{A}/yours")], &addresses());
+        let text = "User-agent: *\nContent-Usage: / train-ai=y\nContent-Usage: /mine train-ai=n\n";
+        let mut web = robots_txt(|_, _| robots(200, text));
+        world.finish(&mut web, HOUR);
+        let asked = world.contacted().contains(&"http://a.test/mine");
+        assert_eq!(asked, !skips, "{unwanted:?}");
+        assert!(world.contacted().contains(&"http://a.test/yours"));
+        if skips {
+            let outcome = world.outcome("http://a.test/mine");
+            assert_eq!(outcome, (Outcome::Disallowed, "usage"));
+        }
+    }
+}
+
 #[test]
 fn a_long_crawl_delay_is_capped() {
     let mut world = World::polite();
@@ -70,10 +100,7 @@ fn thousands_of_disallowed_urls_end_in_bounded_steps() {
 
 #[test]
 fn robots_txt_is_not_asked_for_when_it_is_not_respected() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 2);
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.contacted(), [format!("{A}/0"), format!("{A}/1")]);
@@ -173,12 +200,11 @@ fn nothing_is_fetched_when_robots_txt_stays_out_of_reach() {
 
 #[test]
 fn rules_hold_as_they_were_stored_last_whether_they_are_kept_parsed_or_not() {
-    for robots_cache_bytes in [0, 1 << 20] {
-        let mut world = World::new(Settings {
-            robots_cache_bytes,
-            requests_per_connection: 1,
-            ..settings()
-        });
+    for robots_cache_bytes in [Bytes(0), Bytes(1 << 20)] {
+        let mut world = World::new(with(|set| {
+            set.scheduler.robots_cache_bytes = robots_cache_bytes;
+            set.scheduler.requests_per_connection = 1;
+        }));
         for (round, disallowed) in ["/0", "/1", "/0"].into_iter().enumerate() {
             world.tell(
                 &[format!("{A}/0-{round}"), format!("{A}/1-{round}")],
@@ -199,10 +225,9 @@ fn rules_hold_as_they_were_stored_last_whether_they_are_kept_parsed_or_not() {
 #[test]
 fn sitemaps_are_found_with_each_robots_txt_that_comes_and_those_beyond_the_limit_are_told() {
     for (sitemaps_per_server, left_out) in [(0, 0), (2, 1), (3, 0)] {
-        let mut world = World::new(Settings {
-            sitemaps_per_server,
-            ..settings()
-        });
+        let mut world = World::new(with(|set| {
+            set.limits.sitemaps_per_server = sitemaps_per_server
+        }));
         let text = "Sitemap: /1.xml\nSitemap: /2.xml\nSitemap: /3.xml\n";
         for round in 0..4u64 {
             world.tell(&[format!("{A}/page-{round}")], &addresses());
@@ -236,11 +261,10 @@ fn sitemaps_are_found_with_each_robots_txt_that_comes_and_those_beyond_the_limit
 
 #[test]
 fn sitemaps_are_found_for_each_topic_whose_urls_wait() {
-    let settings = Settings {
-        sitemaps_per_server: 2,
-        topics: topics(&[(0, 1000), (0, 1000)]),
-        ..settings()
-    };
+    let settings = with(|set| {
+        set.limits.sitemaps_per_server = 2;
+        set.topics = topics(&[(0, 1000), (0, 1000)]);
+    });
     let mut world = World::new(settings);
     for topic in ["t2", "default", "t1", "t2"] {
         world.topics = vec![topic.to_owned()];
@@ -275,15 +299,12 @@ fn a_hostile_robots_txt_is_bounded_and_decided() {
     .concat();
     let maps = "Sitemap: /a.xml\n".repeat(50_000).into_bytes();
     for (body, fetched) in [(zeros, 2), (noise, 2), (latin, 1), (endless, 1), (maps, 2)] {
-        let mut world = World::new(Settings {
-            sitemaps_per_server: 100,
-            ..settings()
-        });
+        let mut world = World::new(with(|set| set.limits.sitemaps_per_server = 100));
         world.tell_pages(A, 2);
         let answer = RobotsResponse {
             status: 200,
-            location: None,
             body,
+            ..RobotsResponse::default()
         };
         world.finish(&mut robots_txt(|_, _| Ok(answer.clone())), HOUR);
         assert_eq!(world.count("outcome_fetched_total"), fetched);
@@ -301,10 +322,7 @@ fn a_hostile_robots_txt_is_bounded_and_decided() {
 #[test]
 fn a_robots_txt_that_is_refused_is_out_of_reach_however_few_failures_a_server_may_have() {
     for failure in [robots(503, ""), robots(429, ""), Err(FailureKind::Timeout)] {
-        let mut world = World::new(Settings {
-            server_failures_max: 1,
-            ..settings()
-        });
+        let mut world = World::new(with(|set| set.scheduler.server_failures_max = 1));
         world.tell_pages(A, 3);
         world.finish(&mut robots_txt(|_, _| failure.clone()), HOUR);
         assert_eq!(world.contacted().len(), 4);
@@ -441,8 +459,7 @@ fn an_errand_that_nobody_answers_is_asked_for_again_until_somebody_does() {
     assert_eq!(world.count("waiting"), 1);
     let response = Some(RobotsResponse {
         status: 404,
-        location: None,
-        body: Vec::new(),
+        ..RobotsResponse::default()
     });
     world.step(Some(Input::Errand(Errand::Found {
         server: A.into(),
@@ -458,7 +475,7 @@ fn a_server_that_cannot_be_reached_for_the_robots_txt_of_another_ends_the_errand
     let mut world = World::owning(settings(), &[partition("a.test", 4)]);
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| redirect(&format!("{other}/robots.txt")));
-    for _ in 0..settings().attempts {
+    for _ in 0..settings().scheduler.attempts {
         world.run(&mut web, Duration::from_secs(600));
         world.step(Some(Input::Errand(Errand::Found {
             server: A.into(),
@@ -563,21 +580,19 @@ fn the_crawl_delay_of_a_robots_txt_whose_rules_are_not_used_holds() {
 #[test]
 fn rules_count_from_the_answer_and_not_from_its_report() {
     let lifetime = 60;
-    let settings = Settings {
-        robots_lifetime: Duration::from_secs(lifetime),
-        ..settings()
-    };
-    let mut world = World::new(Settings {
-        visit_budget: Duration::from_secs(30),
-        ..settings
+    let settings = with(|set| set.politeness.robots_lifetime = Duration::from_secs(lifetime));
+    let mut world = World::new({
+        let mut set = settings;
+        set.scheduler.visit_budget = Duration::from_secs(30);
+        set
     });
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
     let report = report_on_its_way(&mut world, &mut web);
-    world.pass(world.settings.job_lease);
+    world.pass(world.settings.scheduler.job_lease);
     world.step(Some(Input::Report(report)));
     // Rules that counted from the report would hold for twenty seconds more.
-    world.pass(Duration::from_secs(lifetime / 2 + 1) - world.settings.job_lease);
+    world.pass(Duration::from_secs(lifetime / 2 + 1) - world.settings.scheduler.job_lease);
     world.finish(&mut web, HOUR);
     assert_eq!(
         world.contacted(),
@@ -592,7 +607,7 @@ fn a_robots_txt_whose_report_outlasted_the_lease_is_fetched_again() {
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
     let report = report_on_its_way(&mut world, &mut web);
-    world.now = world.now + world.settings.job_lease + 2 * GRACE;
+    world.now = world.now + world.settings.scheduler.job_lease + 2 * GRACE;
     world.step(Some(Input::Report(report)));
     world.finish(&mut web, HOUR);
     assert_eq!(

@@ -1,12 +1,15 @@
 //! What happens to servers and their URLs when all goes well, and after a crash; one situation a
 //! test.
 
+use super::recrawl_scenarios::recrawled;
 use super::web::{Fine, addresses, pages, response};
 use super::world::{World, elsewhere};
-use crate::core::scheduler::{Input, Scheduler};
+use crate::core::dispatcher::Input;
+use crate::core::scheduler::Scheduler;
 use crate::ranking::topics::tests::topics;
 use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::{settings, with};
+use rhumb_config::RecrawlPolicy;
 use rhumb_stage::Core as _;
 use rhumb_stage::store::Store as _;
 use rhumb_url::time::Timestamp;
@@ -60,11 +63,10 @@ fn a_server_that_left_memory_is_remembered() {
 
 #[test]
 fn servers_take_turns_in_the_order_in_which_they_became_ready() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        requests_per_connection: 2,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.requests_per_connection = 2;
+    }));
     for server in ["http://c.test", "http://a.test", "http://b.test"] {
         world.tell_pages(server, 3);
     }
@@ -83,10 +85,7 @@ fn servers_take_turns_in_the_order_in_which_they_became_ready() {
 
 #[test]
 fn no_more_pages_are_asked_for_than_allowed() {
-    let mut world = World::new(Settings {
-        pages_max: 30,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.limits.max_pages = 30));
     for server in ["http://a.test", "http://b.test", "http://c.test"] {
         world.tell_pages(server, 40);
     }
@@ -202,16 +201,21 @@ fn state_of_partitions_that_are_not_owned_is_left_alone() {
 
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
-    assert!(World::polite().core.counts_by_topic().is_empty());
+    let without_topics = World::polite().core.labelled_counts();
+    assert!(
+        without_topics
+            .iter()
+            .all(|of| of.label == "kind" && of.value == 0)
+    );
     let core = World::new(Settings {
         topics: topics(&[(0, 1000)]),
-        ..settings()
+        ..recrawled(RecrawlPolicy::Fresh, 1)
     })
     .core;
-    let by_topic = core.counts_by_topic();
-    let of_one = by_topic
+    let labelled = core.labelled_counts();
+    let of_one = labelled
         .iter()
-        .filter(|of| of.topic == "t1")
+        .filter(|of| ["t1", "sitemap"].contains(&&*of.label_value))
         .map(|of| (of.count, of.value));
     let counts: Vec<_> = core.counts().into_iter().chain(of_one).collect();
     assert_eq!(

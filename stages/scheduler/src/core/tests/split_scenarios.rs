@@ -1,20 +1,24 @@
 //! Partitions that were split: what comes late, what was granted before, and what each half begins
 //! with.
 
+use super::recrawl_scenarios::recrawled;
 use super::web::{Fine, addresses};
 use super::world::World;
-use crate::core::scheduler::Input;
+use crate::core::dispatcher::Input;
 use crate::ranking::topics::tests::topics;
 use crate::servers::halves::halve;
 use crate::servers::server::Server;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
+use rhumb_config::RecrawlPolicy;
 use rhumb_config::orders::{Author, DropOrder, Orders, Selection};
 use rhumb_partition::Owners;
 use rhumb_stage::Core as _;
 use rhumb_stage::store::{Changes, Store as _};
 use rhumb_url::{host_hash, host_of, partition};
-use rhumb_wire::message::{Edge, Errand, JobId, ReadyUrls, Report, decode};
+use rhumb_wire::message::{
+    DatedPage, Edge, Errand, JobId, PageSignal, PageSignals, ReadyUrls, Report, decode,
+};
 use rhumb_wire::topology::StageName;
 use rhumb_wire::topology::Token;
 use std::time::Duration;
@@ -78,8 +82,8 @@ impl World {
                 .counts
                 .clone();
             assert_eq!(
-                counts.new,
-                counts.ended() + not_ended,
+                counts.new + counts.visits_out(),
+                counts.left() + not_ended,
                 "P3 in partition {partition}"
             );
         }
@@ -94,6 +98,32 @@ fn two_topics() -> World {
     });
     world.topics = ["default", "t1"].map(str::to_owned).into();
     world
+}
+
+/// Goal: planned visits are their halves', and end there; no other page is lost from its visits.
+/// Method: some are in flight when the partition is split, and some wait.
+#[test]
+fn visits_that_were_planned_before_a_split_end_in_its_halves() {
+    let mut world = World::new(recrawled(RecrawlPolicy::Uniform, 40));
+    world.topics = ["default", "t1"].map(str::to_owned).into();
+    world.tell(&pages(), &addresses());
+    world.run(&mut Fine, Duration::from_secs(10));
+    world.run_with(&mut Fine, 0, Duration::from_secs(2));
+    assert!(world.count("visits_out") > 4);
+    let part = world.core.servers.part();
+    world.split(&HALVES);
+    assert_eq!(world.core.servers.part(), part, "budgets are shared by it");
+    world.assert_each_conserves();
+    let before = world.visits.len();
+    world.run(&mut Fine, Duration::from_secs(20));
+    world.assert_each_conserves();
+    let mut visited: Vec<&str> = world.visits[before..]
+        .iter()
+        .map(|visit| visit.url.as_str())
+        .collect();
+    visited.sort_unstable();
+    visited.dedup();
+    assert_eq!(visited.len(), pages().len());
 }
 
 /// Dedup's table, when it has numbered so many URLs within the partition.
@@ -215,6 +245,39 @@ fn a_job_that_was_granted_before_a_split_is_reported_after_it() {
     );
 }
 
+/// Goal: of two hosts of a partition that was split one is here still, and what is learned of pages
+/// of the other goes to whoever has it.
+#[test]
+fn signals_for_a_half_that_has_moved_on_are_passed_on() {
+    let mut world = World::owning(settings(), &[HOME]);
+    world.split(&HALVES[..1]);
+    let signal = |server: &str| PageSignal {
+        host: host_hash(host_of(server)),
+        ..PageSignal::default()
+    };
+    let dated = |server: &str| DatedPage {
+        host: host_hash(host_of(server)),
+        ..DatedPage::default()
+    };
+    let here = servers(0).next().unwrap();
+    let there = servers(1).next().unwrap();
+    let out = world.step_only(Some(Input::Signals(PageSignals {
+        partition: HOME,
+        pages: vec![signal(&here), signal(&there)],
+        dated: vec![dated(&there), dated(&here)],
+    })));
+    assert_eq!(out.publishes.len(), 1);
+    assert_eq!(out.publishes[0].token, Token::Partition(HALVES[1]));
+    assert_eq!(
+        decode::<PageSignals>(&out.publishes[0].payload).unwrap(),
+        PageSignals {
+            partition: HALVES[1],
+            pages: vec![signal(&there)],
+            dated: vec![dated(&there)],
+        }
+    );
+}
+
 #[test]
 fn what_comes_for_a_half_that_has_moved_on_is_passed_on() {
     let mut world = World::owning(settings(), &[HOME]);
@@ -232,13 +295,7 @@ fn what_comes_for_a_half_that_has_moved_on_is_passed_on() {
         server: there.clone(),
         sequence: 1,
         last: true,
-        results: Vec::new(),
-        connect_us: None,
-        requests: 0,
-        busy_us: 0,
-        elapsed_us: 0,
-        closed_by_server: false,
-        robots: None,
+        ..Report::default()
     };
     let out = world.step_only(Some(Input::Report(report.clone())));
     assert_eq!(out.publishes[0].token, Token::Partition(HALVES[1]));

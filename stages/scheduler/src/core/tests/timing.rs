@@ -3,9 +3,8 @@
 use super::web::{addresses, origin, response, robots, robots_txt};
 use super::world::World;
 use crate::core::scheduler::Scheduler;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
-use rhumb_config::DownloadPause;
+use crate::settings::tests::with;
+use rhumb_config::Bytes;
 use rhumb_partition::Directory;
 use rhumb_stage::store::{MemoryStore, Store};
 use rhumb_stage::{Core as _, Event, Output, Ticket};
@@ -153,12 +152,9 @@ impl Bench {
                     sequence: 1,
                     last: true,
                     requests: results.len() as u32,
-                    busy_us: 0,
-                    elapsed_us: 0,
                     results,
                     connect_us: Some(1000),
-                    closed_by_server: false,
-                    robots: None,
+                    ..Report::default()
                 };
                 self.step(Edge::FetchReports, &encode(&report));
             }
@@ -167,17 +163,16 @@ impl Bench {
 }
 
 fn measure(name: &str, store: Arc<dyn Store>, topics: usize, by: By) {
-    let settings = Settings {
-        delay: Duration::ZERO,
-        download_pause: DownloadPause::default(),
-        respect_robots: false,
-        directory: Directory::new(PARTITIONS),
-        topics: crate::ranking::topics::tests::topics(&vec![
-            (0, 1000);
-            if topics == 1 { 0 } else { topics }
-        ]),
-        ..settings()
-    };
+    let settings = with(|set| {
+        set.politeness.delay = Duration::ZERO;
+        set.politeness.respect_robots = false;
+        set.directory = Directory::new(PARTITIONS);
+        set.topics =
+            crate::ranking::topics::tests::topics(&vec![
+                (0, 1000);
+                if topics == 1 { 0 } else { topics }
+            ]);
+    });
     let partitions: Vec<u16> = (0..PARTITIONS).collect();
     let now = Timestamp::from_micros(1);
     let core = Scheduler::open(settings, 0, 1, &partitions, Arc::clone(&store), now).unwrap();
@@ -249,14 +244,12 @@ fn what_a_url_costs() {
 }
 
 /// Jobs for a server with a robots.txt of 500 KiB.
-fn measure_rules(robots_cache_bytes: usize) {
-    let settings = Settings {
-        delay: Duration::ZERO,
-        download_pause: DownloadPause::default(),
-        requests_per_connection: 10,
-        robots_cache_bytes,
-        ..settings()
-    };
+fn measure_rules(robots_cache_bytes: Bytes) {
+    let settings = with(|set| {
+        set.politeness.delay = Duration::ZERO;
+        set.scheduler.requests_per_connection = 10;
+        set.scheduler.robots_cache_bytes = robots_cache_bytes;
+    });
     let mut world = World::new(settings);
     world.tell_pages("http://a.test", 1000);
     let rules: String = (0..12_000)
@@ -269,7 +262,7 @@ fn measure_rules(robots_cache_bytes: usize) {
     let jobs = world.count("jobs_granted_total");
     println!(
         "{} KiB kept: {jobs} jobs, {:?} each, a test's world included",
-        robots_cache_bytes >> 10,
+        robots_cache_bytes.0 >> 10,
         start.elapsed() / jobs as u32
     );
 }
@@ -277,6 +270,6 @@ fn measure_rules(robots_cache_bytes: usize) {
 #[test]
 #[ignore = "a measurement: cargo test --release -p scheduler timing -- --ignored --nocapture"]
 fn what_a_large_robots_txt_costs() {
-    measure_rules(0);
-    measure_rules(16 << 20);
+    measure_rules(Bytes(0));
+    measure_rules(Bytes(16 << 20));
 }

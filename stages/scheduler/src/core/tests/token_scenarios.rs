@@ -9,8 +9,7 @@ use crate::politeness::trouble::Trouble;
 use crate::quota::Quota;
 use crate::quota::ledger::{Claim, Holder, Ledger, Takes};
 use crate::servers::server::Server;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::{settings, with};
 use proptest::prelude::*;
 use rhumb_config::OverBudget;
 use rhumb_stage::Core as _;
@@ -34,11 +33,10 @@ fn server(scheduler: u16, number: usize) -> String {
 
 #[test]
 fn a_domain_gives_as_many_pages_as_its_budget_over_all_its_hosts() {
-    let mut world = World::new(Settings {
-        pages_per_domain: 10,
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.limits.pages_per_domain = 10;
+        set.politeness.respect_robots = false;
+    }));
     for number in 0..4 {
         world.tell_pages(&server(0, number), 5);
         world.tell_pages(&server(1, number), 5);
@@ -73,11 +71,10 @@ fn a_domain_gives_as_many_pages_as_its_budget_over_all_its_hosts() {
 
 #[test]
 fn what_is_in_flight_of_a_domain_is_reserved_and_comes_back_to_its_other_hosts() {
-    let mut world = World::new(Settings {
-        pages_per_domain: 2,
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.limits.pages_per_domain = 2;
+        set.politeness.respect_robots = false;
+    }));
     let first = server(0, 0);
     let second = server(1, 0);
     world.tell_pages(&first, 2);
@@ -110,16 +107,14 @@ fn what_is_in_flight_of_a_domain_is_reserved_and_comes_back_to_its_other_hosts()
 fn urls_over_budget_wait_for_a_larger_one_when_they_are_to() {
     for per_host in [true, false] {
         let budget = |pages| match per_host {
-            true => Settings {
-                pages_per_host: pages,
-                over_budget: OverBudget::Wait,
-                ..settings()
-            },
-            false => Settings {
-                pages_per_domain: pages,
-                over_budget: OverBudget::Wait,
-                ..settings()
-            },
+            true => with(|set| {
+                set.limits.pages_per_host = pages;
+                set.limits.over_budget = OverBudget::Wait;
+            }),
+            false => with(|set| {
+                set.limits.pages_per_domain = pages;
+                set.limits.over_budget = OverBudget::Wait;
+            }),
         };
         let mut world = World::new(budget(4));
         let server = server(0, 0);
@@ -155,10 +150,7 @@ fn urls_over_budget_wait_for_a_larger_one_when_they_are_to() {
 
 #[test]
 fn two_schedulers_use_up_a_domain_s_budget_together() {
-    let mut two = Two::new(Settings {
-        pages_per_domain: 100,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.pages_per_domain = 100));
     for number in 0..3 {
         two.worlds[0].tell_pages(&server(0, number), 30);
         two.worlds[1].tell_pages(&server(1, number), 30);
@@ -177,14 +169,8 @@ fn two_schedulers_use_up_a_domain_s_budget_together() {
 fn tokens_go_from_one_that_does_not_need_them_to_one_that_does() {
     for crawl in [false, true] {
         let budget = match crawl {
-            true => Settings {
-                pages_max: 90,
-                ..settings()
-            },
-            false => Settings {
-                pages_per_domain: 90,
-                ..settings()
-            },
+            true => with(|set| set.limits.max_pages = 90),
+            false => with(|set| set.limits.pages_per_domain = 90),
         };
         let mut two = Two::new(budget);
         two.run(&mut Fine, 2);
@@ -224,10 +210,7 @@ fn tokens_go_from_one_that_does_not_need_them_to_one_that_does() {
 
 #[test]
 fn a_crash_between_a_question_and_its_answer_loses_no_token() {
-    let mut two = Two::new(Settings {
-        pages_per_domain: 20,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.pages_per_domain = 20));
     for _ in 0..10 {
         let n = two.worlds[0].told.len();
         for number in [0, 1] {
@@ -258,10 +241,7 @@ fn a_crash_between_a_question_and_its_answer_loses_no_token() {
 /// entered in between.
 #[test]
 fn an_owner_that_takes_its_lease_again_asks_the_ledgers_and_grants_under_its_new_epoch() {
-    let mut two = Two::new(Settings {
-        pages_per_domain: 10,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.pages_per_domain = 10));
     let quota = Quota::Domain("example.test".to_owned());
     let between = Claim {
         quota: quota.clone(),
@@ -308,10 +288,7 @@ fn an_owner_that_takes_its_lease_again_asks_the_ledgers_and_grants_under_its_new
 
 #[test]
 fn without_an_answer_the_ledger_is_asked_again() {
-    let mut two = Two::new(Settings {
-        pages_per_domain: 20,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.pages_per_domain = 20));
     two.worlds[0].tell_pages(&server(0, 0), 2);
     for _ in 0..3 {
         let claim = two.worlds[0].claims.pop().expect("a question");
@@ -325,12 +302,9 @@ fn without_an_answer_the_ledger_is_asked_again() {
 
 #[test]
 fn an_errand_for_another_scheduler_needs_no_token() {
-    let mut two = Two::new(Settings {
-        pages_max: 100,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.max_pages = 100));
     for world in &mut two.worlds {
-        world.settings.respect_robots = true;
+        world.settings.politeness.respect_robots = true;
         world.crash();
     }
     let a = server(0, 0);
@@ -355,20 +329,21 @@ fn an_errand_for_another_scheduler_needs_no_token() {
 #[test]
 fn tokens_are_not_kept_for_urls_over_the_budget_of_their_host() {
     for crawl in [false, true] {
-        let budget = Settings {
-            pages_per_host: 2,
-            over_budget: OverBudget::Wait,
-            ..settings()
-        };
+        let budget = with(|set| {
+            set.limits.pages_per_host = 2;
+            set.limits.over_budget = OverBudget::Wait;
+        });
         let mut two = Two::new(match crawl {
-            false => Settings {
-                pages_per_domain: 20,
-                ..budget
-            },
-            true => Settings {
-                pages_max: 20,
-                ..budget
-            },
+            false => {
+                let mut set = budget;
+                set.limits.pages_per_domain = 20;
+                set
+            }
+            true => {
+                let mut set = budget;
+                set.limits.max_pages = 20;
+                set
+            }
         });
         two.worlds[0].tell_pages(&server(0, 0), 50);
         two.run(&mut Fine, 30);
@@ -397,7 +372,7 @@ fn a_budget_of_the_crawl_that_a_resumed_run_brings_is_kept() {
     two.run(&mut Fine, 200);
     assert_eq!(two.count("outcome_fetched_total"), 60);
     for world in &mut two.worlds {
-        world.settings.pages_max = 70;
+        world.settings.limits.max_pages = 70;
         world.crash();
     }
     two.worlds[0].tell_pages(&server(0, 1), 200);
@@ -407,19 +382,17 @@ fn a_budget_of_the_crawl_that_a_resumed_run_brings_is_kept() {
 
 #[test]
 fn a_budget_that_was_lowered_under_what_was_in_flight_is_kept() {
-    let mut two = Two::new(Settings {
-        pages_per_domain: 200,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.pages_per_domain = 200));
     two.worlds[0].tell_pages(&server(0, 0), 60);
     two.run(&mut Fine, 8);
     two.worlds[0].tell_pages(&server(0, 1), 5);
     let world = &mut two.worlds[0];
     assert!(world.count("outcome_fetched_total") < 10 && world.count("in_flight") > 30);
     world.held.clear();
-    let lower = Settings {
-        pages_per_domain: 10,
-        ..world.settings.clone()
+    let lower = {
+        let mut set = world.settings.clone();
+        set.limits.pages_per_domain = 10;
+        set
     };
     world.core =
         Scheduler::open(lower, 0, 1000, &world.owned, world.store.clone(), world.now).unwrap();
@@ -435,10 +408,7 @@ fn a_budget_that_was_lowered_under_what_was_in_flight_is_kept() {
 
 #[test]
 fn a_held_server_gets_a_token_when_the_one_that_used_the_others_up_has_no_more_urls() {
-    let mut two = Two::new(Settings {
-        pages_per_domain: 3,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.pages_per_domain = 3));
     two.worlds[1].tell_pages(&server(1, 0), 2);
     two.run(&mut Fine, 1);
     two.worlds[1].tell_pages(&server(1, 1), 1);
@@ -453,10 +423,7 @@ fn a_held_server_gets_a_token_when_the_one_that_used_the_others_up_has_no_more_u
 
 #[test]
 fn schedulers_that_both_lack_tokens_do_not_call_each_other_without_a_pause() {
-    let mut two = Two::new(Settings {
-        pages_max: 4,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.max_pages = 4));
     for me in [0u16, 1] {
         for number in 0..4 {
             two.worlds[usize::from(me)].tell_pages(&server(me, number), 5);
@@ -477,11 +444,10 @@ fn schedulers_that_both_lack_tokens_do_not_call_each_other_without_a_pause() {
 /// of the domain.
 #[test]
 fn two_budgets_do_not_wait_for_each_other() {
-    let mut two = Two::new(Settings {
-        pages_max: 8,
-        pages_per_domain: 1,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| {
+        set.limits.max_pages = 8;
+        set.limits.pages_per_domain = 1;
+    }));
     two.worlds[1].tell_pages(&server_of_domain(1, 0, 0), 1);
     two.run(&mut Fine, 5);
     for domain in 1..=6 {
@@ -497,10 +463,7 @@ fn two_budgets_do_not_wait_for_each_other() {
 
 #[test]
 fn questions_out_at_once_are_few() {
-    let mut two = Two::new(Settings {
-        pages_per_domain: 3,
-        ..settings()
-    });
+    let mut two = Two::new(with(|set| set.limits.pages_per_domain = 3));
     for domain in 0..500 {
         two.worlds[0].tell_pages(&server_of_domain(0, domain, 0), 1);
     }
@@ -514,16 +477,14 @@ fn questions_out_at_once_are_few() {
 #[test]
 fn a_server_that_was_tried_in_vain_is_no_stranger() {
     let now = Timestamp::from_micros(1_000_000);
-    let settings = Settings {
-        server_failures_max: 1,
-        ..settings()
-    };
+    let settings = with(|set| set.scheduler.server_failures_max = 1);
     let mut server = Server::new("http://a.test");
     server.set_aside(now, Trouble::Timeout, None, &settings);
     let by_failure = server.is_stranger();
-    let settings = Settings {
-        attempts: 1,
-        ..settings
+    let settings = {
+        let mut set = settings;
+        set.scheduler.attempts = 1;
+        set
     };
     let mut server = Server::new("http://a.test");
     server.robots.failed(now, &settings);
@@ -549,9 +510,12 @@ proptest! {
         pages_per_domain in 1u64..10,
         wait: bool,
     ) {
-        let mut two = Two::new(Settings {
-            pages_max, pages_per_domain, delay: Duration::from_millis(100),
-            over_budget: if wait { OverBudget::Wait } else { OverBudget::End }, ..settings() });
+        let mut two = Two::new(with(|set| {
+            set.limits.max_pages = pages_max;
+            set.limits.pages_per_domain = pages_per_domain;
+            set.politeness.delay = Duration::from_millis(100);
+            set.limits.over_budget = if wait { OverBudget::Wait } else { OverBudget::End };
+        }));
         for (n, (scheduler, domain, number, urls)) in loads.into_iter().enumerate() {
             let server = server_of_domain(scheduler, domain, number);
             let urls: Vec<_> = (0..urls).map(|page| format!("{server}/{n}/{page}")).collect();

@@ -6,7 +6,7 @@ use super::world::World;
 use crate::core::idle::Idle;
 use crate::ranking::topics::{TopicLimits, Topics, TurnRules};
 use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::with;
 use proptest::prelude::*;
 use rhumb_url::partition;
 use rhumb_wire::message::Outcome;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Topics `t1`, `t2`, … that have these budgets.
-fn with_budgets(pages_max: &[u64]) -> Settings {
+pub(super) fn with_budgets(pages_max: &[u64]) -> Settings {
     let slice = Duration::from_secs(1);
     let rules = (1..).zip(pages_max).map(|(number, &pages_max)| {
         let name = Some(format!("t{number}"));
@@ -31,14 +31,13 @@ fn with_budgets(pages_max: &[u64]) -> Settings {
             limits,
         }
     });
-    Settings {
-        respect_robots: false,
-        topics: Topics::new(rules, slice),
-        ..settings()
-    }
+    with(|set| {
+        set.politeness.respect_robots = false;
+        set.topics = Topics::new(rules, slice);
+    })
 }
 
-fn tell(world: &mut World, topic: &str, server: &str, pages: usize) {
+pub(super) fn tell(world: &mut World, topic: &str, server: &str, pages: usize) {
     world.topics = vec![topic.to_owned()];
     let urls: Vec<_> = (0..pages)
         .map(|page| format!("{server}/{topic}/{page}"))
@@ -206,8 +205,12 @@ proptest! {
         pages_max in prop::option::of(1u64..30),
     ) {
         let of_topics = with_budgets(&[budgets[0], budgets[1], 0]);
-        let mut two = Two::new(Settings {
-            pages_max: pages_max.unwrap_or(0), delay: Duration::from_millis(100), ..of_topics });
+        let mut two = Two::new({
+            let mut set = of_topics;
+            set.limits.max_pages = pages_max.unwrap_or(0);
+            set.politeness.delay = Duration::from_millis(100);
+            set
+        });
         let mut told = [0; 3];
         for (n, (scheduler, number, topic, urls, crash)) in loads.into_iter().enumerate() {
             let name = format!("t{topic}");

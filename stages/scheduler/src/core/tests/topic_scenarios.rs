@@ -6,8 +6,7 @@ use super::world::World;
 use crate::keys::topic::TopicIndex;
 use crate::ranking::topics::tests::topics;
 use crate::ranking::topics::{TopicLimits, Topics, TurnRules};
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::settings::tests::with;
 use rhumb_url::server_of;
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{FailureKind, RobotsResponse};
@@ -22,11 +21,10 @@ fn world(priorities: &[u8], respect_robots: bool) -> World {
         .iter()
         .map(|&priority| (priority, 10_000))
         .collect();
-    World::new(Settings {
-        respect_robots,
-        topics: topics(&rules),
-        ..settings()
-    })
+    World::new(with(|set| {
+        set.politeness.respect_robots = respect_robots;
+        set.topics = topics(&rules);
+    }))
 }
 
 /// Tells pages of servers of a topic: the names of the servers begin with the topic's.
@@ -249,11 +247,10 @@ fn limited_at(priority: u8, limits: TopicLimits) -> World {
             limits,
         },
     );
-    World::new(Settings {
-        respect_robots: false,
-        topics: Topics::new(rules, slice),
-        ..settings()
-    })
+    World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.topics = Topics::new(rules, slice);
+    }))
 }
 
 #[test]

@@ -3,15 +3,14 @@
 
 use super::web::{Fine, addresses, origin};
 use super::world::World;
-use crate::core::scheduler::Input;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
+use crate::core::dispatcher::Input;
+use crate::settings::tests::with;
 use rhumb_config::OverBudget;
 use rhumb_config::orders::{Author, DropOrder, Orders, Release, Selection};
 use rhumb_partition::Owners;
 use rhumb_stage::Core as _;
 use rhumb_url::shape_hash;
-use rhumb_wire::message::{Boosts, Origin, Outcome, Sketched};
+use rhumb_wire::message::{Origin, Outcome, PageSignal, PageSignals};
 use rhumb_wire::topology::StageName;
 use std::ops::Range;
 use std::time::Duration;
@@ -21,12 +20,11 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 fn world(shape_pages: u64) -> World {
     let delay = Duration::from_millis(1);
-    World::new(Settings {
-        respect_robots: false,
-        shape_pages,
-        delay,
-        ..settings()
-    })
+    World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.limits.shape_pages = shape_pages;
+        set.politeness.delay = delay;
+    }))
 }
 
 fn month(number: usize) -> String {
@@ -53,20 +51,23 @@ fn find_months(world: &mut World, months: Range<usize>) {
     );
 }
 
+/// Pages of that shape look like this.
+fn signals(world: &mut World, shape: &str, sketches: impl Iterator<Item = u64>) {
+    let signal = |sketch| PageSignal {
+        shape: shape_hash(shape),
+        sketch: Some(sketch),
+        ..PageSignal::default()
+    };
+    let signals = PageSignals {
+        pages: sketches.map(signal).collect(),
+        ..PageSignals::default()
+    };
+    world.step(Some(Input::Signals(signals)));
+}
+
 /// So many pages of the calendar looked alike.
 fn sketch(world: &mut World, pages: usize) {
-    let sketches = vec![
-        Sketched {
-            shape: shape_hash(&month(0)),
-            sketch: 7
-        };
-        pages
-    ];
-    world.step(Some(Input::Boosts(Boosts {
-        partition: 0,
-        boosts: Vec::new(),
-        sketches,
-    })));
+    signals(world, &month(0), std::iter::repeat_n(7, pages));
 }
 
 /// A calendar that was fetched for long, and of which 100 months wait.
@@ -283,7 +284,6 @@ fn what_is_kept_back_can_be_dropped() {
 fn an_archive_of_numbered_pages_is_no_trap() {
     let mut world = world(1000);
     let mail = |number: usize| format!("{A}/mail/{number}");
-    let mut sketches = Vec::new();
     for part in 0..5usize {
         find(
             &mut world,
@@ -291,15 +291,12 @@ fn an_archive_of_numbered_pages_is_no_trap() {
                 .map(|number| (mail(number), mail(number.saturating_sub(1)))),
         );
         world.finish(&mut Fine, HOUR);
-        let sketched = |number: usize| Sketched {
-            shape: shape_hash(&mail(0)),
-            sketch: (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        };
-        sketches.extend((500 * part..500 * (part + 1)).map(sketched));
-        world.step(Some(Input::Boosts(Boosts {
-            sketches: std::mem::take(&mut sketches),
-            ..Boosts::default()
-        })));
+        let sketch = |number: usize| (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        signals(
+            &mut world,
+            &mail(0),
+            (500 * part..500 * (part + 1)).map(sketch),
+        );
     }
     assert_eq!(
         (
@@ -313,10 +310,11 @@ fn an_archive_of_numbered_pages_is_no_trap() {
 /// Goal: what waits for a larger budget keeps no trap from its end.
 #[test]
 fn traps_end_while_others_wait_over_their_budget() {
-    let settings = Settings {
-        pages_per_host: 1105,
-        over_budget: OverBudget::Wait,
-        ..world(1000).settings
+    let settings = {
+        let mut set = world(1000).settings;
+        set.limits.pages_per_host = 1105;
+        set.limits.over_budget = OverBudget::Wait;
+        set
     };
     let mut world = World::new(settings);
     find_months(&mut world, 0..1100);

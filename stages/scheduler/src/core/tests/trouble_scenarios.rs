@@ -3,13 +3,11 @@
 
 use super::web::{Fine, addresses, pages, response, robots_txt};
 use super::world::World;
-use crate::core::scheduler::Input;
-use crate::settings::Settings;
-use crate::settings::tests::settings;
-use rhumb_config::DownloadPause;
+use crate::core::dispatcher::Input;
+use crate::settings::tests::{settings, with};
 use rhumb_url::server_of;
 use rhumb_wire::message::{
-    Ask, FailureKind, Outcome, Report, RequestEnd, RequestResult, Validators,
+    Ask, FailureKind, Outcome, Report, RequestEnd, RequestResult, ResponseSummary,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -105,27 +103,18 @@ fn a_slow_server_is_left_alone_for_as_long_as_it_took() {
         (100, 60, 60),
         (10, 20, 20),
     ] {
-        let download_pause = DownloadPause {
-            factor,
-            max: Duration::from_secs(longest),
-        };
-        let mut world = World::new(Settings {
-            download_pause,
-            requests_per_connection: 2,
-            ..settings()
-        });
+        let mut world = World::new(with(|set| {
+            set.politeness.download_factor = factor;
+            set.politeness.crawl_delay_max = Duration::from_secs(longest);
+            set.scheduler.requests_per_connection = 2;
+        }));
         world.tell_pages(A, 4);
-        let slow = RequestEnd::Response {
+        let slow = RequestEnd::Response(ResponseSummary {
             status: 200,
             bytes: 1,
-            truncated: false,
             elapsed_us: 4_000_000,
-            retry_after_s: None,
-            fetched_at_ms: 0,
-            media_type: String::new(),
-            validators: Validators::default(),
-            lacks: None,
-        };
+            ..ResponseSummary::default()
+        });
         world.finish(&mut pages(|_, _| slow.clone()), HOUR);
         let waits: Vec<_> = world
             .contacts
@@ -146,17 +135,12 @@ fn retry_after_holds_for_the_server() {
     world.tell_pages(A, 3);
     let mut first = true;
     let mut web = pages(|_, _| match std::mem::take(&mut first) {
-        true => RequestEnd::Response {
+        true => RequestEnd::Response(ResponseSummary {
             status: 503,
-            bytes: 0,
-            truncated: false,
             elapsed_us: 1,
             retry_after_s: Some(600),
-            fetched_at_ms: 0,
-            media_type: String::new(),
-            validators: Validators::default(),
-            lacks: None,
-        },
+            ..ResponseSummary::default()
+        }),
         false => response(200),
     });
     world.finish(&mut web, HOUR);
@@ -171,17 +155,12 @@ fn retry_after_holds_for_the_server() {
 fn retry_after_survives_a_crash() {
     let mut world = World::polite();
     world.tell_pages(A, 2);
-    let answer = RequestEnd::Response {
+    let answer = RequestEnd::Response(ResponseSummary {
         status: 429,
-        bytes: 0,
-        truncated: false,
         elapsed_us: 1,
         retry_after_s: Some(600),
-        fetched_at_ms: 0,
-        media_type: String::new(),
-        validators: Validators::default(),
-        lacks: None,
-    };
+        ..ResponseSummary::default()
+    });
     world.run(&mut pages(|_, _| answer.clone()), Duration::from_secs(5));
     world.crash();
     world.finish(&mut Fine, HOUR);
@@ -274,10 +253,9 @@ fn a_server_that_gives_its_robots_txt_again_and_again_and_no_page_is_dead_in_the
             (Outcome::Failed, "connect"),
         ),
     ] {
-        let mut world = World::new(Settings {
-            robots_lifetime: Duration::from_secs(60),
-            ..settings()
-        });
+        let mut world = World::new(with(|set| {
+            set.politeness.robots_lifetime = Duration::from_secs(60)
+        }));
         world.tell_pages(A, 2500);
         world.finish(&mut pages(|_, _| end.clone()), HOUR);
         let of_robots = world
@@ -297,10 +275,7 @@ fn a_server_that_gives_its_robots_txt_again_and_again_and_no_page_is_dead_in_the
 
 #[test]
 fn a_robots_txt_that_comes_in_the_end_makes_good_the_tries_to_get_it() {
-    let mut world = World::new(Settings {
-        server_failures_max: 3,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.scheduler.server_failures_max = 3));
     world.tell_pages(A, 3);
     world.run(
         &mut robots_txt(|_, _| Err(FailureKind::Connect)),
@@ -319,11 +294,10 @@ fn a_robots_txt_that_comes_in_the_end_makes_good_the_tries_to_get_it() {
 #[test]
 fn servers_in_trouble_hold_few_connections_while_others_need_them_and_half_of_them_otherwise() {
     let retry_wait = Duration::from_secs(1);
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        retry_wait,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.retry_wait = retry_wait;
+    }));
     (0..40).for_each(|n| world.tell_pages(&format!("http://silent{n}.test"), 2));
     world.ask(40);
     assert_eq!(world.held.len(), 40, "nobody knows yet");
@@ -469,10 +443,7 @@ fn failures_to_connect_cost_no_attempt() {
 
 #[test]
 fn a_request_lost_on_a_connection_that_has_served_costs_nothing_and_goes_first_on_the_next() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 3);
     let mut reset = pages(|_, _| RequestEnd::Failure(FailureKind::Reset));
     world.ask(1);
@@ -511,10 +482,7 @@ fn a_request_lost_on_a_connection_that_has_served_costs_nothing_and_goes_first_o
 
 #[test]
 fn a_server_that_hangs_up_before_every_request_is_dead_in_the_end() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| set.politeness.respect_robots = false));
     world.tell_pages(A, 3);
     for _ in 0..6 {
         world.ask(1);
@@ -558,11 +526,10 @@ fn fails_with_the_other_fetcher(world: &mut World, server: &str) {
 /// none.
 #[test]
 fn what_one_fetcher_alone_cannot_reach_is_not_held_against_servers() {
-    let mut world = World::new(Settings {
-        respect_robots: false,
-        server_failures_max: 3,
-        ..settings()
-    });
+    let mut world = World::new(with(|set| {
+        set.politeness.respect_robots = false;
+        set.scheduler.server_failures_max = 3;
+    }));
     let servers: Vec<String> = (0..12).map(|n| format!("http://s{n}.test")).collect();
     for server in &servers {
         world.tell_pages(server, 2);
@@ -570,9 +537,8 @@ fn what_one_fetcher_alone_cannot_reach_is_not_held_against_servers() {
     world.step(Some(Input::Ask(Ask {
         fetcher: "fetcher-1".into(),
         ask: 1,
-        free: 0,
-        received: 0,
         life: 3,
+        ..Ask::default()
     })));
     world.ask(12);
     for server in &servers[3..] {

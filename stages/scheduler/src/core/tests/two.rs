@@ -2,7 +2,7 @@
 
 use super::web::Web;
 use super::world::World;
-use crate::core::scheduler::Input;
+use crate::core::dispatcher::Input;
 use crate::keys::schedulers::Schedulers;
 use crate::quota::ledger::{Claim, ClaimAnswer, Entered};
 use crate::settings::Settings;
@@ -41,10 +41,11 @@ impl Ledgers {
 impl Two {
     pub(crate) fn new(settings: Settings) -> Self {
         let schedulers = |instance| Schedulers::of(&Owners::new(4, 2), instance);
-        let settings = |instance| Settings {
-            schedulers: schedulers(instance),
-            respect_robots: false,
-            ..settings.clone()
+        let settings = |instance| {
+            let mut set = settings.clone();
+            set.schedulers = schedulers(instance);
+            set.politeness.respect_robots = false;
+            set
         };
         Two {
             worlds: [

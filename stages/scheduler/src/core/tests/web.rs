@@ -2,7 +2,7 @@
 
 use rhumb_url::time::Timestamp;
 use rhumb_wire::message::{
-    FailureKind, Origin, Quality, RequestEnd, Resolution, RobotsResponse, Validators,
+    FailureKind, Origin, Quality, RequestEnd, Resolution, ResponseSummary, RobotsResponse,
 };
 
 pub(crate) fn origin() -> Origin {
@@ -22,24 +22,19 @@ pub(crate) fn addresses() -> Resolution {
 }
 
 pub(crate) fn response(status: u16) -> RequestEnd {
-    RequestEnd::Response {
+    RequestEnd::Response(ResponseSummary {
         status,
         bytes: 100,
-        truncated: false,
         elapsed_us: 20_000,
-        retry_after_s: None,
-        fetched_at_ms: 0,
-        media_type: String::new(),
-        validators: Validators::default(),
-        lacks: None,
-    }
+        ..ResponseSummary::default()
+    })
 }
 
 pub(crate) fn robots(status: u16, body: &str) -> Result<RobotsResponse, FailureKind> {
     Ok(RobotsResponse {
         status,
-        location: None,
         body: body.as_bytes().to_vec(),
+        ..RobotsResponse::default()
     })
 }
 
@@ -47,7 +42,7 @@ pub(crate) fn redirect(location: &str) -> Result<RobotsResponse, FailureKind> {
     Ok(RobotsResponse {
         status: 301,
         location: Some(location.to_owned()),
-        body: Vec::new(),
+        ..RobotsResponse::default()
     })
 }
 
@@ -96,6 +91,17 @@ pub(crate) fn pages(page: impl FnMut(Timestamp, &str) -> RequestEnd) -> impl Web
     With {
         page,
         robots: |_, _: &str| robots(404, ""),
+    }
+}
+
+/// A web with these pages and this robots.txt.
+pub(crate) fn pages_with_robots(
+    page: impl FnMut(Timestamp, &str) -> RequestEnd,
+    text: &'static str,
+) -> impl Web {
+    With {
+        page,
+        robots: move |_, _: &str| robots(200, text),
     }
 }
 

@@ -2,9 +2,11 @@
 //! `fetching` is its fetcher, `checks` looks at every step.
 
 use super::fetching::Held;
+use super::twin::Twin;
 use super::two::Ledgers;
 use super::web::{addresses, origin};
-use crate::core::scheduler::{Input, Scheduler};
+use crate::core::dispatcher::Input;
+use crate::core::scheduler::Scheduler;
 use crate::quota::ledger::{Claim, ClaimAnswer};
 use crate::settings::Settings;
 use crate::settings::tests::settings;
@@ -40,6 +42,8 @@ pub(crate) struct World {
     pub(crate) owned: Vec<u16>,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) core: Scheduler,
+    /// Does the same in batches.
+    pub(crate) twin: Option<Twin>,
     pub(crate) now: Timestamp,
     pub(super) epoch: u64,
     pub(super) ticket: u64,
@@ -47,6 +51,12 @@ pub(crate) struct World {
     /// New URLs told to the scheduler.
     pub(crate) told: BTreeMap<String, u16>,
     pub(crate) outcomes: BTreeMap<String, OutcomeEntry>,
+    /// Those of URLs that were told once more.
+    pub(crate) forgotten: Vec<OutcomeEntry>,
+    /// Which visit was the last of each page that was given as known.
+    pub(crate) given: BTreeMap<String, u32>,
+    /// Outcomes of visits after a page's first, in order.
+    pub(crate) visits: Vec<OutcomeEntry>,
     pub(crate) inbox: VecDeque<ToFetcher>,
     pub(crate) refreshes: VecDeque<DnsRefresh>,
     pub(crate) errands: Vec<(u16, Errand)>,
@@ -91,12 +101,16 @@ impl World {
             owned: owned.to_vec(),
             store,
             core,
+            twin: None,
             now,
             epoch: 1,
             ticket: 0,
             serials: BTreeMap::new(),
             told: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            forgotten: Vec::new(),
+            given: BTreeMap::new(),
+            visits: Vec::new(),
             inbox: VecDeque::new(),
             refreshes: VecDeque::new(),
             errands: Vec::new(),
@@ -139,8 +153,11 @@ impl World {
     pub(crate) fn answer(&mut self, answer: ClaimAnswer) {
         let mut out = Output::default();
         self.core
-            .step(self.now, Event::Answer(answer), &mut out)
+            .step(self.now, Event::Answer(answer.clone()), &mut out)
             .unwrap();
+        if let Some(twin) = &mut self.twin {
+            twin.step(self.now, Event::Answer(answer), &out);
+        }
         self.commit(out);
     }
 
@@ -150,17 +167,31 @@ impl World {
         self.core
             .step(self.now, Event::HearsAgain, &mut out)
             .unwrap();
+        if let Some(twin) = &mut self.twin {
+            twin.step(self.now, Event::HearsAgain, &out);
+        }
         self.commit(out);
     }
 
     /// Steps the core, commits, takes what it sends, and checks P3 and budgets.
     pub(crate) fn step(&mut self, input: Option<Input>) {
-        let out = self.step_only(input);
+        let out = self.step_only(input.clone());
+        if let Some(twin) = &mut self.twin {
+            let ticket = Ticket(self.ticket);
+            let event = match input {
+                Some(input) => Event::Message { ticket, input },
+                None => Event::Wake,
+            };
+            twin.step(self.now, event, &out);
+        }
         self.commit(out);
     }
 
     fn commit(&mut self, out: Output<Claim>) {
         self.store.commit(&out.changes).unwrap();
+        if let Some(twin) = &mut self.twin {
+            twin.committed(&self.store);
+        }
         self.claims.extend(out.effects);
         let mut granted = 0;
         for send in out.sends {
@@ -208,6 +239,11 @@ impl World {
                     Token::Partition(own),
                     "an outcome of its partition"
                 );
+                if entry.visit > 1 {
+                    self.check_visit(&entry);
+                    self.visits.push(entry);
+                    continue;
+                }
                 let before = self.outcomes.insert(entry.url.clone(), entry);
                 assert!(before.is_none(), "P3: a second outcome: {before:?}");
             }
@@ -219,6 +255,30 @@ impl World {
                 self.answer(answer);
             }
         }
+    }
+
+    /// A URL that ended may be told once more.
+    pub(crate) fn forget(&mut self, url: &str) {
+        self.told.remove(url);
+        self.forgotten.extend(self.outcomes.remove(url));
+    }
+
+    /// Visits of a page are numbered without a gap, and follow its first, or that with which it was
+    /// given.
+    fn check_visit(&self, entry: &OutcomeEntry) {
+        let mut firsts = self.forgotten.iter().chain(self.outcomes.values());
+        let first = firsts.find(|first| first.serial == entry.serial && first.url == entry.url);
+        let first = first.map(|first| first.visit);
+        let first = first.or_else(|| self.given.get(&entry.url).copied());
+        let first = first.expect("a first visit of that serial");
+        let before = self.visits.iter().rev();
+        let before = before.map(|visit| (&visit.url, visit.visit));
+        let before = before.chain([(&entry.url, first)]);
+        let last = before
+            .filter(|(url, _)| **url == entry.url)
+            .map(|(_, visit)| visit)
+            .next();
+        assert_eq!(last, Some(entry.visit - 1), "{}", entry.url);
     }
 
     pub(crate) fn count(&self, name: &str) -> u64 {
@@ -308,6 +368,10 @@ impl World {
             )
             .unwrap()
         };
+        if let Some(twin) = &mut self.twin {
+            let begins = (self.settings.clone(), self.owned.as_slice());
+            twin.crash(&self.store, self.epoch, begins, self.now);
+        }
         self.check();
     }
 

@@ -369,33 +369,4 @@ proptest! {
             prop_assert!(may_change || ledger.held(of(instance)) >= before);
         }
     }
-
-    /// Goal: a rate is divided, too: all together never go faster than it, and whoever has use for
-    /// some of it gets some once those that have it were called upon. Method: claims of requests a
-    /// second, by schedulers that give back what they have no use for.
-    #[test]
-    fn a_rate_is_divided_among_those_that_have_use_for_it(
-        wants in proptest::collection::vec(0u64..2000, 2..5),
-        max in 4u64..1000,
-    ) {
-        let schedulers = wants.len() as u16;
-        let mut ledger = Ledger::default();
-        let fair = max / u64::from(schedulers);
-        for round in 0..20 {
-            for (instance, &wanted) in wants.iter().enumerate() {
-                // Who is called upon keeps its share.
-                let keeps = if round == 0 { wanted } else { wanted.min(fair) };
-                ledger.settle(&Claim {
-                    max,
-                    keeps,
-                    takes: Takes::Missing,
-                    ..jobs(instance as u16, round, 0, wanted)
-                });
-                prop_assert!(ledger.0.values().map(|holding| holding.held).sum::<u64>() <= max);
-            }
-        }
-        for (instance, &wanted) in wants.iter().enumerate() {
-            prop_assert_eq!(ledger.held(of(instance as u16)), wanted.min(fair));
-        }
-    }
 }

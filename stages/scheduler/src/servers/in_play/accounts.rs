@@ -1,10 +1,14 @@
-//! What servers in play have in hand, and what is left of the budgets that they count for.
+//! What servers in play have in hand, what is left of the budgets that they count for, the circles
+//! of their jobs, and the numbers of their topics.
 
 use super::Servers;
+use crate::budget::shares::Pages;
 use crate::keys::budget::{Budget, Budgets};
+use crate::keys::circle::Circle;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
-use crate::keys::topic::TopicIndex;
+use crate::keys::topic::{TopicIndex, TopicNumber};
+use crate::servers::lease::Lease;
 use crate::servers::partition::Partition;
 use crate::servers::server::Server;
 use crate::step::staged::Staged;
@@ -15,8 +19,8 @@ impl Servers {
     /// Brings the sums over all servers, and over those of its host, its domain and its topics, up
     /// to date with one of them.
     pub(crate) fn account(&mut self, key: ServerKey) {
-        let is_over =
-            self.settings.over_budget == OverBudget::Wait && self.budgets(key).used_up().is_some();
+        let is_over = self.settings.limits.over_budget == OverBudget::Wait
+            && self.budgets(key).used_up().is_some();
         let over_topics = self.over_topics(key);
         let Some(server) = self.in_memory.get_mut(&key) else {
             return;
@@ -24,7 +28,9 @@ impl Servers {
         let load = server.load();
         let has = Load {
             over_budget: if is_over {
-                load.waiting - load.trapped
+                // Planned visits count for no budget.
+                let visits = u64::from(server.visits_out);
+                (load.waiting - load.trapped).saturating_sub(visits)
             } else {
                 over_topics
             },
@@ -95,6 +101,12 @@ impl Servers {
         self.shares.want_for_topics(staged.now);
     }
 
+    /// The circles that a job of a server counts for.
+    pub(crate) fn circles_of(&self, key: ServerKey, lease: &Lease) -> [Option<Circle>; 2] {
+        self.get(key)
+            .map_or([None; 2], |server| server.circles_of(lease, &self.settings))
+    }
+
     /// What is left for the pages of a server in memory.
     pub(crate) fn budgets(&self, key: ServerKey) -> Budgets {
         match (
@@ -103,7 +115,7 @@ impl Servers {
         ) {
             (Some(server), Some(partition)) => Budgets {
                 host: partition.hosts.budget(key.host),
-                domain: self.shares.domain(server.domain),
+                domain: self.shares.budget(Pages::Domain(server.domain)),
                 topics_are_used_up: self.are_topics_used_up(server, partition),
             },
             _ => Budgets {
@@ -142,5 +154,12 @@ impl Servers {
                 topics_are_used_up: false,
             },
         })
+    }
+
+    /// The number that a topic has in a partition, or would be given.
+    pub(crate) fn topic_number(&self, partition: u16, name: &str) -> TopicNumber {
+        let topics = &self.settings.topics;
+        let of = self.partitions.get(&partition);
+        of.map_or(TopicNumber::OTHERS, |of| of.topics.number_for(name, topics))
     }
 }

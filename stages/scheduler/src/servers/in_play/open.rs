@@ -50,7 +50,7 @@ impl Servers {
         // Epochs alone are those of other instances, and of a restored crawl, too.
         let life = settings.life.wrapping_add(epoch);
         for &partition in partitions {
-            let hosts = Hosts::new(settings.pages_per_host);
+            let hosts = Hosts::new(settings.limits.pages_per_host);
             this.partitions.insert(
                 partition,
                 Partition::open(
