@@ -367,9 +367,7 @@ fn what_waits_of_a_topic_is_dropped_with_it_and_nothing_of_the_others() {
         "topics.gone.removed = true",
     );
     says(&crawl, 0, &["unpause"], "");
-    let ended = crawl.until(MINUTE, |summary| {
-        summary.waiting + summary.in_flight == 0 && summary.urls_new > 2
-    });
+    let ended = crawl.until(MINUTE, |summary| summary.complete && summary.urls_new > 2);
     assert_conserved(&ended);
     let counted: serde_json::Value = serde_json::from_str(&counted.out).expect("JSON");
     let dropped = ended.outcomes["dropped"];
