@@ -3,6 +3,9 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+/// The web began, and no page is older: 1991, in seconds of Unix time.
+pub const WEB_BEGAN_S: u64 = 662_688_000;
+
 /// Whole milliseconds of a duration.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -5,10 +5,9 @@
 //! moment of its day. So the same date is always the same moment. A date of the future is none
 //! yet, and one of before the web is none: 1970 is that of clocks that were never set.
 
+use rhumb_url::time::WEB_BEGAN_S;
 use rhumb_usage::date;
 
-/// The web began: 1991, in milliseconds of Unix time.
-const WEB_BEGAN_MS: u64 = 662_688_000_000;
 const DAY_MS: u64 = 86_400_000;
 
 /// The time between two visits of a document.
@@ -30,7 +29,7 @@ impl News {
             false => at_ms + DAY_MS - 1,
         };
         let is_news = ends_ms > self.after_ms && at_ms <= self.until_ms;
-        (is_news && at_ms >= WEB_BEGAN_MS).then_some(at_ms)
+        (is_news && at_ms >= 1_000 * WEB_BEGAN_S).then_some(at_ms)
     }
 }
 

@@ -45,8 +45,8 @@ impl Spent {
 
     /// Takes in the ledger under a key of the bucket. What is no ledger of pages tells nothing.
     pub fn add_ledger(&mut self, key: &str, text: &str) {
-        let is_of_pages =
-            Quota::of_key(key).is_some_and(|quota| !matches!(quota, Quota::Circle(_)));
+        let is_of_pages = Quota::of_key(key)
+            .is_some_and(|quota| !matches!(quota, Quota::Circle(_) | Quota::Visits(_)));
         if let Some(ledger) = Ledger::parse(text).filter(|_| is_of_pages) {
             ledger
                 .spent()
@@ -108,6 +108,7 @@ mod tests {
         spent.add_ledger("domain.a.test", "0 3 9 90 50 1\n");
         spent.add_ledger("topic.news", "1 3 9 30 30 1\n");
         spent.add_ledger("address.192.0.2.1", "0 3 9 90\n");
+        spent.add_ledger("visits.news", "0 3 9 90\n");
         let ledgers = spent.ledgers();
         assert_eq!(
             ledgers.keys().collect::<Vec<_>>(),

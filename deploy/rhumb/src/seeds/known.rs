@@ -6,12 +6,10 @@
 
 use rhumb_config::{DEFAULT_TOPIC, Pipeline, is_name};
 use rhumb_url::canonical;
+use rhumb_url::time::WEB_BEGAN_S;
 use rhumb_wire::message::{LastVisit, Outcome, PageState};
 use serde::Deserialize;
 use std::time::UNIX_EPOCH;
-
-/// The beginning of 1991, in milliseconds of Unix time: the web has no older visits.
-const WEB_BEGAN_MS: u64 = 662_688_000_000;
 
 /// A page that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +97,7 @@ impl KnownPages {
         let since_1970 = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let at_ms = since_1970.and_then(|since| u64::try_from(since.as_millis()).ok());
         at_ms
-            .filter(|at_ms| *at_ms >= WEB_BEGAN_MS)
+            .filter(|at_ms| *at_ms >= 1_000 * WEB_BEGAN_S)
             .map(|at_ms| at_ms.min(self.now_ms))
             .ok_or_else(|| {
                 format!("'{text}' is no time of a visit, such as 2026-01-31T12:00:00.000Z")

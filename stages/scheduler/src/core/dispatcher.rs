@@ -107,7 +107,7 @@ impl Dispatcher {
             }
             Event::Drain => self.grants.drain(),
             Event::HearsAgain => work.servers.hear_again(&mut work.staged),
-            Event::Answer(answer) => claimed(work, &answer),
+            Event::Answer(answer) => self.claimed(work, &answer),
             Event::Stored(_) | Event::Wake => {}
         }
         Ok(None)
@@ -116,7 +116,7 @@ impl Dispatcher {
     /// The step ends: what changed becomes rows and messages. Gives the index back.
     pub(crate) fn end(&mut self, mut work: Work<'_>, out: &mut Output<Claim>) -> Index {
         self.grants.fetchers.stop_jobs(&mut work.staged);
-        Doors::saved(&mut work);
+        self.doors.saved(&mut work);
         work.servers.save(&mut work.staged);
         let epoch = self.epoch;
         let refreshes = &mut self.refreshes;
@@ -203,9 +203,30 @@ impl Dispatcher {
                 let settings = work.staged.settings;
                 work.places.circles.call(circle, now, settings);
             }
+            // Schedulers give back by themselves what is above their shares.
+            Some(Quota::Visits(_)) => {}
             Some(pages) => work.servers.call_for_tokens(now, pages)?,
         }
         Ok(())
+    }
+
+    /// The ledger of a quota has answered.
+    fn claimed(&mut self, work: &mut Work<'_>, answer: &ClaimAnswer) {
+        let Work {
+            servers,
+            places,
+            staged,
+            ..
+        } = work;
+        match &answer.claim.quota {
+            Quota::Circle(circle) => places.circles.answered(*circle, answer, staged),
+            Quota::Visits(_) => self.doors.recrawl.answered(answer, staged),
+            _ => {
+                if let Some(domain) = servers.shares_mut().answered(answer, staged) {
+                    places.pass_on(Room::Domain(domain), staged);
+                }
+            }
+        }
     }
 
     fn reports<'a, 'w>(&'a mut self, work: &'a mut Work<'w>) -> Reports<'a, 'w> {
@@ -296,20 +317,5 @@ pub(crate) fn ready(servers: &Servers, places: &Places) -> usize {
         0
     } else {
         places.queue.ready()
-    }
-}
-
-/// The ledger of a quota has answered.
-fn claimed(work: &mut Work<'_>, answer: &ClaimAnswer) {
-    let Work {
-        servers,
-        places,
-        staged,
-        ..
-    } = work;
-    if let Quota::Circle(circle) = answer.claim.quota {
-        places.circles.answered(circle, answer, staged);
-    } else if let Some(domain) = servers.shares_mut().answered(answer, staged) {
-        places.pass_on(Room::Domain(domain), staged);
     }
 }

@@ -26,7 +26,7 @@
 //! renewed   a job has reported: may it go on?     .     .     .     .      .       .       1       .
 //! closed    a job is over                         .     .     .     1      2       .       3       .
 //! idle      what takes many steps may go on       1     2     .     .      .       .       .       .
-//! saved     the step is over                      .     .     .     .      2       1       .       .
+//! saved     the step is over                      .     .     .     .      2       1       .       3
 //! wakes     when must the next step be?           .     .     .     .      1       2       3       4
 //! ```
 //!
@@ -276,11 +276,12 @@ impl Doors {
     }
 
     /// The step is over: what changed becomes rows and claims.
-    pub(crate) fn saved(work: &mut Work<'_>) {
+    pub(crate) fn saved(&mut self, work: &mut Work<'_>) {
         let staged = &mut work.staged;
         work.servers.take_topic_urls(staged);
         work.servers.shares_mut().ask(staged);
         work.places.save(staged);
+        self.recrawl.enter_stakes(work);
     }
 
     /// When there has to be a step, at the latest.
@@ -294,7 +295,7 @@ impl Doors {
             places.queue.unlimited_at(),
             servers.shares().requests.look_at(),
             places.circles.requests.look_at(),
-            self.recrawl.wakes(settings, servers),
+            self.recrawl.wakes(settings),
         ];
         dues.into_iter().flatten().min()
     }

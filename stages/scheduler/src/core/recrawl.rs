@@ -22,12 +22,14 @@ use crate::core::recrawl::heard::Heard;
 use crate::core::recrawl::learned::Learned;
 use crate::core::recrawl::limits::{is_done, is_forgotten, is_full, stands_back_until};
 use crate::core::recrawl::pages::{First, FirstPages};
+use crate::core::recrawl::shares::Shares;
 use crate::core::recrawl::texts::Early;
 use crate::core::recrawl::trust::Trust;
 use crate::core::work::{At, Work};
 use crate::frontier::rows::FrontierUrl;
 use crate::frontier::url_end::UrlEnd;
 use crate::frontier::visited::Visited;
+use crate::keys::budget::Budget;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::Order;
 use crate::keys::topic::{TopicIndex, TopicNumber};
@@ -54,6 +56,7 @@ mod heard;
 mod learned;
 mod limits;
 mod pages;
+mod shares;
 mod texts;
 pub(crate) mod told;
 mod trust;
@@ -71,6 +74,8 @@ pub(crate) struct Recrawl {
     pages: FirstPages,
     learned: Learned,
     budgets: Budgets,
+    /// What this scheduler has of each of them; none: all.
+    shares: Option<Shares>,
     early: Early,
     heard: Heard,
     /// Where pages of topics may still lie among the crawl's.
@@ -92,12 +97,15 @@ impl Recrawl {
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn open(
         settings: &Settings,
+        (instance, epoch): (u16, u64),
         servers: &Servers,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
+        let budgets = Budgets::new(settings, now);
         let mut this = Recrawl {
             learned: Learned::new(settings),
-            budgets: Budgets::new(settings, now),
+            shares: Shares::open(settings, (instance, epoch), &budgets, now),
+            budgets,
             ..Recrawl::default()
         };
         if this.budgets.is_empty() {
@@ -179,10 +187,14 @@ impl Recrawl {
         self.sweep(work)?;
         let now_ms = work.staged.settings.unix_ms(work.staged.now);
         self.pages.come_back(now_ms);
-        self.budgets.count(work.staged.now, work.servers.part());
-        // Without a budget of the crawl no job is granted at all.
-        let has_pages = work.servers.shares().budget(Pages::Crawl).left() > 0;
-        if !may_plan || !has_pages || work.servers.paused().has_all() {
+        let now = work.staged.now;
+        let shares = self.shares.as_ref();
+        self.budgets.count(now, |budget, per_second| {
+            shares.map_or(per_second as f64, |shares| shares.rate(budget, now))
+        });
+        // Without a budget of the crawl no job is granted at all. More of it comes when URLs wait.
+        let is_used_up = work.servers.shares().budget(Pages::Crawl) == Budget::UsedUp;
+        if !may_plan || is_used_up || work.servers.paused().has_all() {
             return Ok(());
         }
         for _ in 0..PLANS_PER_STEP {
@@ -476,8 +488,16 @@ impl Recrawl {
         }
     }
 
-    /// When a visit may be planned again.
-    pub(crate) fn wakes(&self, settings: &Settings, servers: &Servers) -> Option<Timestamp> {
+    /// When a visit may be planned again, or a share is to be asked for.
+    pub(crate) fn wakes(&self, settings: &Settings) -> Option<Timestamp> {
+        let share_at = self
+            .shares
+            .as_ref()
+            .and_then(|shares| shares.requests.look_at());
+        self.plans_at(settings).into_iter().chain(share_at).min()
+    }
+
+    fn plans_at(&self, settings: &Settings) -> Option<Timestamp> {
         let counted = self.budgets.counted;
         if !self.is_settled() || !self.unswept.is_empty() {
             return Some(counted + PLAN_EVERY);
@@ -493,7 +513,7 @@ impl Recrawl {
             });
             of_page.map_or(of_token, |at| at.max(of_token))
         };
-        self.budgets.waits(servers.part()).map(wakes).min()
+        self.budgets.waits().map(wakes).min()
     }
 }
 

@@ -116,7 +116,7 @@ impl Scheduler {
         let circles = Circles::open(&settings, (instance, epoch), now);
         let mut places = Places::open(circles, &settings, &servers, now)?;
         let mut doors = Doors {
-            recrawl: Recrawl::open(&settings, &servers, now)?,
+            recrawl: Recrawl::open(&settings, (instance, epoch), &servers, now)?,
             ..Doors::default()
         };
         for (key, server, lease) in servers.connected() {
@@ -225,6 +225,7 @@ impl Core for Scheduler {
         self.dispatcher.grants.owned_since(epoch);
         self.servers.shares_mut().requests.epoch = epoch;
         self.places.circles.requests.epoch = epoch;
+        self.dispatcher.doors.recrawl.owned_since(epoch);
     }
 
     fn owners(&mut self, stage: StageName, owners: &Owners) {
@@ -349,7 +350,7 @@ impl Core for Scheduler {
     fn labelled_counts(&self) -> Vec<LabelledCount> {
         let recrawl = &self.dispatcher.doors.recrawl;
         let mut counts = self.inquiry(Timestamp::ZERO).labelled_counts();
-        counts.extend(recrawl.labelled_counts(&self.settings, &self.servers));
+        counts.extend(recrawl.labelled_counts(&self.settings));
         counts
     }
 

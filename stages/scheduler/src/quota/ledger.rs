@@ -2,8 +2,11 @@
 //!
 //! Each quota has a ledger in a key-value bucket of the broker. A scheduler takes tokens while some
 //! are free, and gives back those that it does not need. A token is a page that may be fetched, or a
-//! job that may be out; it may as well be a request a second, because nothing here depends on it.
+//! job that may be out, or a part of a visit a second: nothing here depends on it.
 //! What was *spent* never comes back; what is *in use* does.
+//!
+//! What is spent in time, such as visits a second, is divided by what each has at stake: every
+//! scheduler takes its share as far as the others leave it, and gives back what is above.
 //!
 //! What a scheduler has in use moves with its partitions. Then two schedulers hold tokens for it: the
 //! old owner until the new one has entered it. So nobody takes tokens or gives some back before all
@@ -19,6 +22,7 @@
 //! quota was made smaller, when what is in use has moved, or when the bucket was lost.
 
 use super::Quota;
+use crate::visits::{Stake, nearer, shares};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,7 +30,7 @@ use std::collections::BTreeMap;
 const BLOCK_MIN: u64 = 64;
 
 /// What a scheduler claims of a quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     /// The quota.
     pub quota: Quota,
@@ -62,7 +66,7 @@ pub struct Claim {
 }
 
 /// How many tokens a scheduler takes when some are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Takes {
     /// Those that are missing.
     Missing,
@@ -71,6 +75,9 @@ pub enum Takes {
         /// Number of schedulers of the crawl.
         schedulers: u16,
     },
+    /// Its share of all, by what it has at stake beside the others. What is above goes back, by and
+    /// by.
+    Share(Stake),
 }
 
 /// A scheduler, with the folder in which it counts what it spends.
@@ -83,7 +90,7 @@ pub struct Holder {
 }
 
 /// What one scheduler holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Holding {
     /// Its epoch when it last claimed: an earlier life changes nothing any more.
@@ -99,10 +106,13 @@ pub struct Holding {
     /// Of its last claim.
     #[serde(default)]
     number: u64,
+    /// What it had at stake when it last claimed a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stake: Option<Stake>,
 }
 
 /// Who holds how many tokens of a quota.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger(BTreeMap<Holder, Holding>);
 
 /// What came of a claim.
@@ -171,8 +181,12 @@ impl Ledger {
             spent: claim.spent,
             since: claim.since,
             number: claim.number,
+            stake: match claim.takes {
+                Takes::Share(stake) => Some(stake),
+                Takes::Missing | Takes::Blocks { .. } => None,
+            },
         };
-        let has_nothing = after.held == 0 && after.since == 0;
+        let has_nothing = after.held == 0 && after.since == 0 && after.stake.is_none();
         if has_nothing {
             return self.0.remove(&claim.holder).is_some() || is_shorter || is_buried;
         }
@@ -191,6 +205,9 @@ impl Ledger {
         }
         // There are too many when the quota was made smaller, or what was in use has gone.
         let left = claim.max.saturating_sub(others);
+        if let Takes::Share(stake) = claim.takes {
+            return self.share(claim, before, stake).min(left);
+        }
         let held = before.min(left).min(claim.keeps).max(least);
         let missing = claim.wanted.min(claim.keeps).saturating_sub(held);
         if missing == 0 {
@@ -198,7 +215,7 @@ impl Ledger {
         }
         let free = left.saturating_sub(held);
         let taken = match claim.takes {
-            Takes::Missing => missing.min(free),
+            Takes::Missing | Takes::Share(_) => missing.min(free),
             Takes::Blocks { schedulers: 1 } => free,
             // The last ones go in small blocks, so that each scheduler gets some.
             Takes::Blocks { schedulers } => missing
@@ -206,6 +223,21 @@ impl Ledger {
                 .min(free.div_ceil(2 * u64::from(schedulers))),
         };
         held + taken
+    }
+
+    /// The tokens to which a stake comes beside those of the others, or some on the way to them.
+    fn share(&self, claim: &Claim, before: u64, stake: Stake) -> u64 {
+        let others = self.others(claim.holder);
+        let others = others.filter_map(|(_, holding)| holding.stake);
+        let stakes: Vec<Stake> = std::iter::once(stake).chain(others).collect();
+        let share = shares(&stakes).first().copied().unwrap_or_default();
+        let should = claim.max as f64 * share;
+        let known = self.0.get(&claim.holder);
+        let tokens = match known.and_then(|holding| holding.stake) {
+            Some(_) => nearer(before as f64, should),
+            None => should,
+        };
+        tokens.round() as u64
     }
 
     /// Takes out holdings of schedulers that are gone, if they are what they were. Returns whether
@@ -281,6 +313,12 @@ impl Ledger {
             .filter(move |&(other, _)| other != holder)
     }
 
+    /// Returns whether a claim is the last one of its scheduler.
+    pub(crate) fn has(&self, claim: &Claim) -> bool {
+        let holding = self.0.get(&claim.holder);
+        holding.is_some_and(|of| (of.epoch, of.number) == (claim.epoch, claim.number))
+    }
+
     /// Tokens that a scheduler holds.
     pub fn held(&self, holder: Holder) -> u64 {
         self.0.get(&holder).map_or(0, |holding| holding.held)
@@ -335,6 +373,7 @@ impl Ledger {
                 spent,
                 since,
                 number,
+                stake: None,
             };
             Some((Holder { instance, birth }, holding))
         };

@@ -1,8 +1,8 @@
 //! Quotas: what several schedulers divide between them.
 //!
 //! In: claims of the core. Out: the ledger of a quota with the claim in it. [`ledger`] has the rules
-//! by which a quota is divided, `requests` the questions of one scheduler; `budget` and
-//! `politeness::circles` know how much of it there is use for.
+//! by which a quota is divided, `requests` the questions of one scheduler; `budget`,
+//! `politeness::circles` and `core::recrawl` know how much of it there is use for.
 
 pub mod ledger;
 pub(crate) mod requests;
@@ -20,14 +20,17 @@ pub enum Quota {
     Topic(String),
     /// Jobs in a circle.
     Circle(Circle),
+    /// Visits of known pages, in thousandths a second: `recrawl.requests_per_second`, or that of the
+    /// topic of this name.
+    Visits(String),
 }
 
 impl Quota {
-    /// The name of the domain or the topic.
+    /// The name of the domain or the topic; none is of the crawl.
     pub(crate) fn name(&self) -> &str {
         match self {
             Quota::Crawl | Quota::Circle(_) => "",
-            Quota::Domain(name) | Quota::Topic(name) => name,
+            Quota::Domain(name) | Quota::Topic(name) | Quota::Visits(name) => name,
         }
     }
 
@@ -41,18 +44,22 @@ impl Quota {
             ),
             Quota::Topic(topic) => format!("topic.{topic}"),
             Quota::Circle(circle) => circle.to_string(),
+            Quota::Visits(topic) if topic.is_empty() => "visits".to_owned(),
+            Quota::Visits(topic) => format!("visits.{topic}"),
         }
     }
 
     /// The quota whose ledger has this key; none when it is no such key.
     pub fn of_key(key: &str) -> Option<Self> {
         match key.split_once('.') {
+            None if key == "visits" => Some(Quota::Visits(String::new())),
             None => (key == "crawl").then_some(Quota::Crawl),
             Some(("domain", address)) if address.contains('=') => {
                 Some(Quota::Domain(format!("[{}]", address.replace('=', ":"))))
             }
             Some(("domain", domain)) => Some(Quota::Domain(domain.to_owned())),
             Some(("topic", topic)) => Some(Quota::Topic(topic.to_owned())),
+            Some(("visits", topic)) => Some(Quota::Visits(topic.to_owned())),
             Some(_) => key.parse().ok().map(Quota::Circle),
         }
     }
@@ -72,6 +79,8 @@ mod tests {
             ),
             (Quota::Domain("[2001:db8::1]".into()), "domain.2001=db8==1"),
             (Quota::Topic("news".into()), "topic.news"),
+            (Quota::Visits(String::new()), "visits"),
+            (Quota::Visits("news".into()), "visits.news"),
             (
                 Quota::Circle("address.192.0.2.1".parse().unwrap()),
                 "address.192.0.2.1",

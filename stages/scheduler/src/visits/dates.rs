@@ -7,6 +7,8 @@
 //!
 //! Source: Cho and Garcia-Molina 2003, section 5 (the time of the last change).
 
+use rhumb_url::time::WEB_BEGAN_S;
+
 /// Dates that fitted, before any is believed.
 const FITTED_MIN: u8 = 3;
 /// One date that did not fit takes so many that did.
@@ -20,8 +22,6 @@ const YOUNGEST_SHARE: f64 = 1e-2;
 /// So near to the wait between two visits is what a date moves on by that is of now at each of
 /// them.
 const GOES_WITH_TIME_S: f64 = 1.0;
-/// No page changed before the web began: 1991.
-const WEB_BEGAN_S: u64 = 662_688_000;
 /// A date is cut to the second: its change came half of one later, in the mean.
 const HALF_S: f64 = 0.5;
 

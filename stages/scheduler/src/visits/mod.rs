@@ -53,7 +53,7 @@ pub use posterior::Posterior;
 pub use prior::Prior;
 pub use rates::{RATES, Rates};
 pub use renewal::Renewal;
-pub use share::{Stake, shares};
+pub use share::{Stake, nearer, shares};
 pub use signal_trust::{Heeded, SignalTrust};
 pub use signalled::{OfKind, Signalled};
 pub use signals::Signals;

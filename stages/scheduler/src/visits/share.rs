@@ -4,20 +4,24 @@
 //! much its best page is worth beside those of the others. What is worth more is visited sooner, so
 //! that the best pages come to be worth nearly the same.
 //!
-//! A share is no sum over time: a budget that was moved a little in each round would swing. The
-//! best page's value answers a share only as fast as pages grow old, and each swing would be paid
-//! for by the next.
+//! The best page's value answers a share only as fast as pages grow old, so a share that followed
+//! it at once would swing, and each swing would be paid for by the next. It goes a part of its way
+//! in each round.
 //!
 //! Invariants: shares sum to 1; none is below a hundredth of its part of the pages.
 
-/// The power of a value. Where one scheduler should visit its pages a hundred times as often as
-/// another, their best pages differ by a factor of 3.
-const POWER: f64 = 4.0;
+use serde::{Deserialize, Serialize};
+
+/// The power of a value. Where one scheduler should visit its pages ten times as often as another,
+/// their best pages differ by a factor of 3.
+const POWER: f64 = 2.0;
 /// The smallest share, in parts of that by pages alone.
 const LEAST: f64 = 0.01;
+/// The part of its way to where it should be that a share goes in a round.
+const STEP: f64 = 0.3;
 
 /// A scheduler among others.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stake {
     /// Known pages.
     pub pages: u64,
@@ -25,8 +29,12 @@ pub struct Stake {
     pub value: f64,
 }
 
-/// The share of each scheduler in the budget. Rounds have to be closer together than a fifth of the
-/// time between the visits of a page.
+/// What a share is in the next round that is this one now, and should be that.
+pub fn nearer(now: f64, should: f64) -> f64 {
+    now + STEP * (should - now)
+}
+
+/// What the share of each scheduler in the budget should be.
 pub fn shares(stakes: &[Stake]) -> Vec<f64> {
     let best = stakes.iter().map(|stake| stake.value).fold(0.0, f64::max);
     let weight = |stake: &Stake| {
@@ -54,7 +62,7 @@ mod tests {
         assert_eq!(of(&[(300, 2.0), (100, 2.0)]), [0.75, 0.25]);
         assert_eq!(of(&[(0, 0.0), (0, 0.0)]), [0.5, 0.5]);
         let more = of(&[(100, 2.0), (100, 1.0)]);
-        assert!((more[0] / more[1] - 16.0).abs() < 1e-9, "{more:?}");
+        assert!((more[0] / more[1] - 4.0).abs() < 1e-9, "{more:?}");
     }
 
     #[test]
@@ -76,7 +84,9 @@ mod tests {
                 pages: 1_000,
                 value: log.exp(),
             });
-            found = shares(&stakes);
+            let should = shares(&stakes);
+            let both = found.iter().zip(should);
+            found = both.map(|(now, should)| nearer(*now, should)).collect();
             for (log, (share, needed)) in logs.iter_mut().zip(found.iter().zip(needed)) {
                 *log += 0.05 * (1.0 - share / needed);
             }

@@ -53,12 +53,12 @@ impl Shares {
         Ok(())
     }
 
-    /// How a budget is called here; none of a topic that is not known, or of a circle.
+    /// How a budget is called here; none of a topic that is not known, or of what is no pages.
     fn id_of(&self, budget: &Quota) -> Option<Pages> {
         match budget {
             Quota::Crawl => Some(Pages::Crawl),
             Quota::Domain(domain) => Some(Pages::Domain(fingerprint(domain))),
-            Quota::Circle(_) => None,
+            Quota::Circle(_) | Quota::Visits(_) => None,
             Quota::Topic(_) => {
                 let mut shares = self.shares.iter();
                 let of_budget = shares.find(|(_, share)| share.budget == *budget);

@@ -50,6 +50,8 @@ impl Pool {
 struct Budget {
     /// Visits in a second, over all schedulers.
     per_second: u64,
+    /// Those of this scheduler.
+    rate: f64,
     /// Visits that may be planned now; less than one is kept for the next step.
     tokens: f64,
 }
@@ -80,7 +82,7 @@ impl Budgets {
             }
             this.budgets.entry(pool.budget).or_insert(Budget {
                 per_second: settings.recrawl_of(topic).requests_per_second,
-                tokens: 0.0,
+                ..Budget::default()
             });
             if !this.pools.contains(&pool) {
                 this.pools.push_back(pool);
@@ -94,16 +96,29 @@ impl Budgets {
         self.budgets.is_empty()
     }
 
-    /// Time has passed; `part`: that of this scheduler in all budgets.
-    pub(crate) fn count(&mut self, now: Timestamp, part: f64) {
+    /// The budgets, with their visits in a second over all schedulers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (TopicIndex, u64)> {
+        let all = self.budgets.iter();
+        all.map(|(topic, budget)| (*topic, budget.per_second))
+    }
+
+    /// Time has passed. `rate`: visits in a second that this scheduler has of a budget.
+    pub(crate) fn count(&mut self, now: Timestamp, rate: impl Fn(TopicIndex, u64) -> f64) {
         let passed_s = now.since(self.counted).as_secs_f64();
-        for budget in self.budgets.values_mut() {
-            let rate = budget.per_second as f64 * part;
+        for (topic, budget) in &mut self.budgets {
+            let rate = rate(*topic, budget.per_second);
             let one = 1.0 + rate * PLAN_EVERY.as_secs_f64();
             let most = (rate * GATHERED_MAX.as_secs_f64()).max(one);
+            budget.rate = rate;
             budget.tokens = (budget.tokens + rate * passed_s).min(most);
         }
         self.counted = now;
+    }
+
+    /// The pools of a budget.
+    pub(crate) fn pools_of(&self, budget: TopicIndex) -> impl Iterator<Item = Pool> {
+        let pools = self.pools.iter().copied();
+        pools.filter(move |pool| pool.budget == budget)
     }
 
     /// The pools of which a visit may be planned now, in the order of their turns.
@@ -130,21 +145,26 @@ impl Budgets {
 
     /// Visits in a second that this scheduler may plan of a budget; 0 of one that no policy draws
     /// on.
-    pub(crate) fn rate(&self, budget: TopicIndex, part: f64) -> f64 {
+    pub(crate) fn rate(&self, budget: TopicIndex) -> f64 {
         let budget = self.budgets.get(&budget);
-        budget.map_or(0.0, |budget| budget.per_second as f64 * part)
+        budget.map_or(0.0, |budget| budget.rate)
     }
 
     /// The same of all budgets together.
-    pub(crate) fn rate_of_all(&self, part: f64) -> f64 {
-        let rates = self.budgets.keys().map(|budget| self.rate(*budget, part));
-        rates.sum()
+    pub(crate) fn rate_of_all(&self) -> f64 {
+        self.budgets.values().map(|budget| budget.rate).sum()
+    }
+
+    /// Returns whether no scheduler may plan a visit of a budget.
+    pub(crate) fn has_none(&self, budget: TopicIndex) -> bool {
+        let budget = self.budgets.get(&budget);
+        budget.is_none_or(|budget| budget.per_second == 0)
     }
 
     /// The budgets that give visits, each with the time until it has a token; none if it has one.
-    pub(crate) fn waits(&self, part: f64) -> impl Iterator<Item = (TopicIndex, Option<Duration>)> {
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (TopicIndex, Option<Duration>)> {
         let waits = move |(&topic, budget): (&TopicIndex, &Budget)| {
-            let rate = budget.per_second as f64 * part;
+            let rate = budget.rate;
             let missing_s = (1.0 - budget.tokens) / rate;
             let wait = (missing_s > 0.0)
                 .then(|| Duration::try_from_secs_f64(missing_s).unwrap_or(Duration::MAX));
@@ -192,8 +212,9 @@ mod tests {
         );
         let mut budgets = Budgets::new(&settings, Timestamp::ZERO);
         assert_eq!(budgets.ready().count(), 0);
-        budgets.count(Timestamp::ZERO + Duration::from_secs(9), 0.5);
-        assert_eq!(budgets.rate_of_all(0.5), 25.0);
+        let half = |_, per_second: u64| per_second as f64 / 2.0;
+        budgets.count(Timestamp::ZERO + Duration::from_secs(9), half);
+        assert_eq!(budgets.rate_of_all(), 25.0);
         let mut planned = BTreeMap::new();
         let next = |budgets: &Budgets| budgets.ready().next();
         while let Some(pool) = next(&budgets) {
@@ -206,7 +227,7 @@ mod tests {
             ((1, RecrawlPolicy::Uniform), 5),
         ];
         assert_eq!(planned, expected.into());
-        budgets.count(Timestamp::ZERO + Duration::from_secs(10), 0.5);
+        budgets.count(Timestamp::ZERO + Duration::from_secs(10), half);
         let first = next(&budgets).map(|pool| pool.policy);
         assert_eq!(first, Some(RecrawlPolicy::Interval), "it had no turn yet");
         let of_others = Pool::of("", &settings);
@@ -218,6 +239,6 @@ mod tests {
         let none = own(RecrawlPolicy::None, Some(50));
         let settings = settings(RecrawlPolicy::None, [none; 3]);
         let budgets = Budgets::new(&settings, Timestamp::ZERO);
-        assert!(budgets.is_empty() && budgets.rate_of_all(1.0) == 0.0);
+        assert!(budgets.is_empty() && budgets.has_none(TopicIndex::OTHERS));
     }
 }

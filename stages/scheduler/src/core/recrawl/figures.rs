@@ -16,7 +16,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 impl Recrawl {
     /// All of them.
     pub(crate) fn counts(&self, settings: &Settings, servers: &Servers) -> Vec<Count> {
-        let budget = self.budgets.rate_of_all(servers.part()) * HOUR.as_secs_f64();
+        let budget = self.budgets.rate_of_all() * HOUR.as_secs_f64();
         let overdue = self.overdue(settings, servers);
         let mut counts = vec![
             ("visits_on", (!self.budgets.is_empty()).into()),
@@ -31,25 +31,21 @@ impl Recrawl {
     }
 
     /// Those of each kind of signal, and of each topic.
-    pub(crate) fn labelled_counts(
-        &self,
-        settings: &Settings,
-        servers: &Servers,
-    ) -> Vec<LabelledCount> {
-        let mut counts = self.of_topics(settings, servers);
+    pub(crate) fn labelled_counts(&self, settings: &Settings) -> Vec<LabelledCount> {
+        let mut counts = self.of_topics(settings);
         counts.extend(self.heard.labelled_counts());
         counts
     }
 
     /// Those of each topic; none where there is one topic alone. Of the default one they are those
     /// of the crawl's budget.
-    fn of_topics(&self, settings: &Settings, servers: &Servers) -> Vec<LabelledCount> {
+    fn of_topics(&self, settings: &Settings) -> Vec<LabelledCount> {
         let topics = &settings.topics;
         if topics.is_one() {
             return Vec::new();
         }
         let of = |(index, name): (TopicIndex, &str)| {
-            let budget = self.budgets.rate(index, servers.part()) * HOUR.as_secs_f64();
+            let budget = self.budgets.rate(index) * HOUR.as_secs_f64();
             let label_value = match index {
                 TopicIndex::OTHERS => DEFAULT_TOPIC,
                 _ => name,

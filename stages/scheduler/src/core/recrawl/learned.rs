@@ -18,6 +18,7 @@ use crate::core::recrawl::expected::{Expected, Seen};
 use crate::core::recrawl::trust::Trust;
 use crate::core::work::Work;
 use crate::frontier::visited::Visited;
+use crate::keys::topic::TopicIndex;
 use crate::known::record::{KNOWN, RECORD_KEY_BYTES, Record};
 use crate::known::unjudged::Unjudged;
 use crate::settings::Settings;
@@ -50,6 +51,10 @@ pub(crate) struct Learned {
     at: Vec<u8>,
     thresholds: BTreeMap<Pool, Threshold>,
     pub(crate) expected: Expected,
+    /// Pages by budget, of those that were looked at since the last look at all, …
+    looked_at: BTreeMap<TopicIndex, u64>,
+    /// … and then.
+    last_look: BTreeMap<TopicIndex, u64>,
 }
 
 /// What is learned between the same rates of change.
@@ -123,6 +128,18 @@ impl Learned {
         }
     }
 
+    /// The part of the known pages that a budget is for, by those that were looked at. `budgets`: how
+    /// many there are; all have as many pages while none was looked at.
+    pub(crate) fn part_of(&self, budget: TopicIndex, budgets: usize) -> f64 {
+        let looks = [&self.looked_at, &self.last_look];
+        let of_budget = |look: &&BTreeMap<_, _>| look.get(&budget).copied().unwrap_or(0u64);
+        let all: u64 = looks.iter().flat_map(|look| look.values()).sum();
+        match all {
+            0 => 1.0 / budgets.max(1) as f64,
+            _ => looks.iter().map(of_budget).sum::<u64>() as f64 / all as f64,
+        }
+    }
+
     /// Looks at some known pages. When all were looked at, their mean is the prior of all.
     ///
     /// # Errors
@@ -134,6 +151,8 @@ impl Learned {
         let of_crawl = &mut self.of_crawl;
         let of_topics = &mut self.of_topics;
         let expected = &mut self.expected;
+        let by_budget = &mut self.looked_at;
+        let settings = work.staged.settings;
         work.servers.store().scan(
             KNOWN,
             &self.at,
@@ -144,6 +163,10 @@ impl Learned {
                     let of_all = std::iter::once(&mut *of_crawl).chain(of_topics.iter_mut());
                     for of in of_all.filter(|of| of.steps == known.steps) {
                         expected.look_at(&known, &of.look_at(&known), now_ms);
+                    }
+                    let pool = Pool::of(&known.origin.topic, settings);
+                    if pool.policy != RecrawlPolicy::None {
+                        *by_budget.entry(pool.budget).or_default() += 1;
                     }
                 }
                 last = Some(key.to_vec());
@@ -160,6 +183,7 @@ impl Learned {
                 self.of_crawl.renew();
                 self.of_topics.iter_mut().for_each(OfRates::renew);
                 self.expected.end_look();
+                self.last_look = std::mem::take(&mut self.looked_at);
                 self.at.clear();
             }
         }

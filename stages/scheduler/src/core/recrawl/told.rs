@@ -7,6 +7,7 @@ use super::budgets::Pool;
 use super::limits::{is_done, is_full, stands_back_until};
 use super::{Recrawl, heeded};
 use crate::budget::shares::Pages;
+use crate::keys::budget::Budget;
 use crate::keys::server_key::ServerKey;
 use crate::known::record::{self, Record};
 use crate::servers::in_play::Servers;
@@ -108,10 +109,10 @@ impl Recrawl {
             return Ok(NextVisit::Paused);
         }
         let budget = Pool::of(&record.origin.topic, settings).budget;
-        if self.budgets.rate(budget, servers.part()) <= 0.0 {
+        if self.budgets.has_none(budget) {
             return Ok(NextVisit::BudgetNone);
         }
-        if servers.shares().budget(Pages::Crawl).left() == 0 {
+        if servers.shares().budget(Pages::Crawl) == Budget::UsedUp {
             return Ok(NextVisit::PagesUsedUp);
         }
         if let Some(server) = servers.look_up(key)? {

@@ -30,7 +30,7 @@ fn by_domain(jobs_max: u32, delay: Duration) -> Settings {
 }
 
 /// A server of example.test in a partition of that scheduler of two.
-fn server(scheduler: u16, number: usize) -> String {
+pub(super) fn server(scheduler: u16, number: usize) -> String {
     let hosts = (0..).map(|n| format!("h{n}.example.test"));
     let host = hosts
         .filter(|host| partition(host, 4) % 2 == scheduler)

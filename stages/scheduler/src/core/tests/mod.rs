@@ -19,6 +19,7 @@ mod recrawl_scenarios;
 mod report_scenarios;
 mod robots_scenarios;
 mod scenarios;
+mod share_scenarios;
 mod signal_scenarios;
 mod split_scenarios;
 mod text_scenarios;

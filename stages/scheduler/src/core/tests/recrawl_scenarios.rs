@@ -553,6 +553,24 @@ fn visits_do_not_keep_a_server_from_what_is_new() {
     assert!(world.visits.len() > 300, "{}", world.visits.len());
 }
 
+/// Goal: visits go on where the budget of pages is larger than the web, also when nothing of it is
+/// held. Method: a scheduler begins anew when all is fetched: it counts on what is spent alone.
+#[test]
+fn a_budget_that_is_not_used_up_holds_no_visit_up() {
+    let mut settings = recrawled(RecrawlPolicy::Uniform, 2);
+    settings.limits.max_pages = 1_000;
+    let mut world = World::new(settings);
+    world.tell_pages(A, 10);
+    world.run(&mut Fine, TEN_MINUTES);
+    world.held.clear();
+    world.crash();
+    world.run(&mut Fine, TEN_MINUTES);
+    let before = world.visits.len();
+    world.run(&mut Fine, TEN_MINUTES);
+    let visits = world.visits.len() - before;
+    assert!((1_140..=1_260).contains(&visits), "{visits}");
+}
+
 /// Goal: pages whose topic has no budget of pages are not waited for, and hold no others up.
 /// Method: two topics at one server, one of them used up.
 #[test]

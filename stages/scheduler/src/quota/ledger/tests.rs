@@ -45,6 +45,51 @@ fn held<const N: usize>(ledger: &Ledger) -> [u64; N] {
     std::array::from_fn(|instance| ledger.held(of(instance as u16)))
 }
 
+/// A claim of a share of a thousand tokens, for so many pages.
+fn share(instance: u16, number: u64, pages: u64) -> Claim {
+    let value = 1.0;
+    Claim {
+        quota: Quota::Visits(String::new()),
+        takes: Takes::Share(Stake { pages, value }),
+        keeps: u64::MAX,
+        number,
+        ..self::pages(instance, 1_000, 0, 0, 0)
+    }
+}
+
+/// Goal: shares follow stakes, and never come to more than all. Method: one is alone; another comes,
+/// and has nothing before the first has given back; one knows more pages by and by; one is gone.
+#[test]
+fn shares_follow_what_is_at_stake() {
+    let mut ledger = Ledger::default();
+    ledger.settle(&share(0, 1, 100));
+    ledger.settle(&share(1, 1, 300));
+    assert_eq!(held(&ledger), [1_000, 0]);
+    let mut claims = 1;
+    let mut rounds = |ledger: &mut Ledger, pages: [u64; 2]| {
+        for _ in 0..40 {
+            claims += 1;
+            for instance in [0, 1] {
+                ledger.settle(&share(instance, claims, pages[usize::from(instance)]));
+                let held: u64 = held::<2>(ledger).iter().sum();
+                assert!(held <= 1_000, "{held}");
+            }
+        }
+        held(ledger).map(|tokens| (tokens + 5) / 10 * 10)
+    };
+    assert_eq!(rounds(&mut ledger, [100, 300]), [250, 750]);
+    ledger = Ledger::parse(&ledger.text()).expect("it was written so");
+    assert_eq!(rounds(&mut ledger, [300, 300]), [500, 500]);
+    assert_eq!(rounds(&mut ledger, [300, 0]), [1_000, 0]);
+    ledger.settle(&share(1, 100, 300));
+    let gone = ledger.others(of(0)).collect();
+    ledger.settle(&Claim {
+        gone,
+        ..share(0, 100, 300)
+    });
+    assert_eq!(ledger.others(of(0)).count(), 0);
+}
+
 #[test]
 fn pages_are_taken_in_blocks_and_given_back() {
     let mut ledger = Ledger::default();
