@@ -20,7 +20,7 @@ pub(crate) mod words;
 pub(crate) use backlog::unarchived;
 pub use known::Silent;
 pub(crate) use known::{Known, LastKnown};
-pub use recrawled::{Copies, Recrawled};
+pub use recrawled::{Copies, Recrawled, SignalsHeard};
 pub(crate) use snapshot::{Snapshot, StreamUse};
 pub use summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary, TopicUse};
 pub(crate) use summary::{Supervision, walls_text};

@@ -119,6 +119,9 @@ impl Status {
 /// The lines about known pages.
 fn visits_text(recrawl: &Recrawled) -> String {
     let mut text = format!("visits    {recrawl}\n");
+    if let Some(signals) = &recrawl.signals {
+        let _ = writeln!(text, "signals   {signals}");
+    }
     if let Some(copies) = &recrawl.copies {
         let _ = writeln!(text, "copies    {copies}");
     }

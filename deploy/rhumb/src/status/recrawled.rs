@@ -38,6 +38,9 @@ pub struct Recrawled {
     /// … and with the same text.
     #[serde(default)]
     pub texts_unchanged: u64,
+    /// Signals that pages have changed, by what became of them; none before the first.
+    #[serde(default)]
+    pub signals: Option<SignalsHeard>,
     /// How fresh the copies are; none before all known pages were looked at once.
     #[serde(default)]
     pub copies: Option<Copies>,
@@ -49,6 +52,35 @@ impl Recrawled {
     /// Whether no page has a visit to come.
     pub(crate) fn has_all_visits(&self) -> bool {
         self.first_visits_done && self.resting == self.known
+    }
+}
+
+/// Dates of sitemaps and feeds by which pages have changed, since the schedulers began.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct SignalsHeard {
+    /// Of known pages, later than their last visits.
+    pub counted: u64,
+    /// Heard before, or of pages that were visited since.
+    pub old: u64,
+    /// Of pages that are not known.
+    pub unknown: u64,
+    /// Of pages that are visited again by a policy that heeds none, or not at all.
+    pub unheeded: u64,
+}
+
+/// In a line, for a person.
+impl fmt::Display for SignalsHeard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SignalsHeard {
+            counted,
+            old,
+            unknown,
+            unheeded,
+        } = self;
+        write!(
+            f,
+            "counted {counted}  old {old}  unknown {unknown}  unheeded {unheeded}"
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::backlog::{Behind, backlog, owners_backlog};
 use super::known::Silent;
-use super::recrawled::{Copies, Recrawled};
+use super::recrawled::{Copies, Recrawled, SignalsHeard};
 use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary, TopicUse};
 use crate::control::{Awaited, ask_all};
 use async_nats::jetstream::stream::{Info, Stream as JetStream};
@@ -229,11 +229,23 @@ impl Snapshot {
             withdrawn: total("visits_withdrawn_total"),
             out,
             visits: visits.into(),
+            signals: self.signals(),
             copies: self.copies(),
             texts_changed: total("visits_text_changed_total"),
             texts_unchanged: total("visits_text_unchanged_total"),
             first_visits_done: in_hand.saturating_sub(held) <= out && on_their_way == 0,
         })
+    }
+
+    fn signals(&self) -> Option<SignalsHeard> {
+        let total = |became: &str| self.total("scheduler", &format!("signals_{became}_total"));
+        let heard = SignalsHeard {
+            counted: total("counted"),
+            old: total("old"),
+            unknown: total("unknown"),
+            unheeded: total("unheeded"),
+        };
+        (heard != SignalsHeard::default()).then_some(heard)
     }
 
     fn copies(&self) -> Option<Copies> {
