@@ -24,8 +24,8 @@ mod site;
 mod within;
 mod world;
 
-pub use archive::{Record, records};
-pub use assertions::{assert_conserved, assert_manners, json};
+pub use archive::{Record, logged, records};
+pub use assertions::{assert_conserved, assert_manners, json, recrawled, visits};
 pub use cluster::Cluster;
 pub use command::{Said, binaries, ended_within, http_get, rhumb, run, signal};
 pub use crawl::Crawl;
@@ -36,7 +36,7 @@ pub use guarded::Guarded;
 pub use hazards::{
     ATTEMPTS, CRAWL_LIMITS, HONEST_HOSTS, RETRY_WAIT, SERVER_FAILURES_MAX, honest_hosts, hurried,
 };
-pub use recipe::{cook, recipe};
+pub use recipe::{cook, guide, recipe};
 pub use running::{Finished, Running, Tapped};
 pub use seats::alone;
 pub use site::{Answer, Site};

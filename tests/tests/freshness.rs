@@ -1,12 +1,13 @@
 //! A crawl that never ends: a web that changes is kept fresh while its owners of partitions come,
 //! go, split and die, and what was learned of it goes on in another crawl.
 
-use rhumb::status::{Recrawled, Summary};
-use rhumb_tests::harness::{Running, World, assert_manners, json, signal};
+use rhumb_tests::harness::{Running, World, assert_manners, json, recrawled, signal, visits};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use synthetic_web::{Change, PagesPerHost, Profile, ValidatorShares};
+use synthetic_web::{
+    Change, Freshness, PagesPerHost, Profile, RobotsShares, SitemapShares, ValidatorShares,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// So many that each scheduler has about as many of them.
@@ -32,14 +33,6 @@ fn changing() -> World {
         }),
         ..Profile::raw()
     })
-}
-
-fn recrawled(summary: &Summary) -> Recrawled {
-    summary.recrawl.clone().unwrap_or_default()
-}
-
-fn visits(summary: &Summary) -> u64 {
-    recrawled(summary).visits.values().sum()
 }
 
 /// Waits for so many more visits.
@@ -191,4 +184,70 @@ fn a_crawl_that_begins_with_a_checkpoint_goes_on_with_what_was_learned() {
     assert!((0.2..5.0).contains(&ratio), "{before} {after}");
     restored.signal(Signal::TERM);
     assert_eq!(restored.exit_code(MINUTE), 130);
+}
+
+/// Visits a second of the pages of a few hosts, each of which would have one every ten seconds.
+const RATE_BESIDE_SITEMAPS: u32 = 10;
+
+/// Crawls a web whose hosts all have such sitemaps. Returns how fresh the copies were of which it
+/// had learned, and how many servers are believed.
+fn beside_sitemaps(sitemaps: SitemapShares) -> (Freshness, u64) {
+    let world = World::new(Profile {
+        hosts: 4,
+        pages_per_host: PagesPerHost::Exactly(25),
+        robots: RobotsShares {
+            missing: 0.0,
+            ..Profile::raw().robots
+        },
+        change: Some(Change {
+            sigma: 0.5,
+            never: 0.0,
+            validators: ValidatorShares {
+                dates: 0.0,
+                ..ValidatorShares::RIGHT
+            },
+            sitemaps,
+            ..Change::new(Duration::from_secs(20))
+        }),
+        ..Profile::raw()
+    });
+    let mut crawl = world
+        .crawl()
+        .set("recrawl.policy=fresh")
+        .set(&format!(
+            "recrawl.requests_per_second={RATE_BESIDE_SITEMAPS}"
+        ))
+        .set("recrawl.interval_min=1s")
+        .start();
+    crawl.until(MINUTE, |summary| recrawled(summary).first_visits_done);
+    let begun = world.web.began().elapsed();
+    std::thread::sleep(Duration::from_secs(60));
+    let judged = begun + Duration::from_secs(35)..begun + Duration::from_secs(60);
+    let believed = "rhumb_scheduler_servers_signals_believed{kind=\"sitemap\"}";
+    let believed = crawl.count("scheduler", believed);
+    check(&crawl);
+    crawl.signal(Signal::TERM);
+    assert_eq!(crawl.exit_code(MINUTE), 130);
+    assert_manners(&world.web.report());
+    let fresh = world.web.freshness(judged.start, judged.end);
+    (fresh.expect("a web whose pages change"), believed)
+}
+
+/// Goal: the dates of a sitemap bring visits in time where they are true, and do no harm where they
+/// are those of now at each look. Method: the same web twice, whose servers answer the same, but for the dates.
+#[test]
+fn signals_that_are_true_keep_copies_fresh_and_others_do_no_harm() {
+    let [(told, of_true), (untold, of_wrong)] = [(1.0, 0.0), (0.0, 1.0)].map(|(right, wrong)| {
+        let undated = 0.0;
+        beside_sitemaps(SitemapShares {
+            right,
+            wrong,
+            undated,
+        })
+    });
+    println!("{of_true} {told:?}\n{of_wrong} {untold:?}");
+    assert!(of_true >= 3 && of_wrong < of_true);
+    // No plan that knows how often pages change, but not when, comes to that.
+    assert!(told.share > told.optimum + 0.1, "{told:?}");
+    assert!(untold.share > untold.uniform - 0.08, "{untold:?}");
 }

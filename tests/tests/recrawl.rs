@@ -1,9 +1,9 @@
 //! Known pages that are visited again, through all processes.
 
-use rhumb::status::{Recrawled, Summary};
 use rhumb_stage::KnownTold;
 use rhumb_tests::harness::{
-    Answer, Crawl, Record, Running, Site, World, assert_conserved, json, records, signal,
+    Answer, Crawl, Record, Running, Site, World, assert_conserved, json, logged, records,
+    recrawled, signal, visits,
 };
 use rhumb_wire::message::PageState;
 use rustix::process::Signal;
@@ -25,27 +25,6 @@ fn small() -> World {
         pages_per_host: PagesPerHost::Exactly(10),
         ..Profile::raw()
     })
-}
-
-fn recrawled(summary: &Summary) -> Recrawled {
-    summary.recrawl.clone().unwrap_or_default()
-}
-
-fn visits(summary: &Summary) -> u64 {
-    recrawled(summary).visits.values().sum()
-}
-
-/// The whole lines of `crawl.jsonl` of each URL, in order.
-fn lines_by_url(world: &World) -> BTreeMap<String, Vec<Value>> {
-    let text = std::fs::read_to_string(world.archive().join("crawl.jsonl")).expect("a log");
-    let mut lines: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    for line in whole.lines() {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        let url = line["url"].as_str().expect("a URL").to_owned();
-        lines.entry(url).or_default().push(line);
-    }
-    lines
 }
 
 /// `rhumb why` tells what is known of a page that is visited again and again.
@@ -105,7 +84,7 @@ fn pages_are_visited_again_at_the_rate_that_was_asked_for_whatever_dies() {
     );
     crawl.signal(Signal::TERM);
     assert_eq!(crawl.exit_code(MINUTE), 130);
-    let lines = lines_by_url(&world);
+    let lines = logged(&world.archive());
     assert_eq!(lines.len() as u64, PAGES);
     for (url, lines) in &lines {
         let numbers: Vec<u64> = lines
@@ -160,7 +139,7 @@ fn a_crawl_ends_when_each_page_has_the_visits_that_were_asked_for() {
     );
     assert_eq!(recrawled(summary).resting, known);
     assert_eq!(visits(summary), (VISITS - 1) * known);
-    let lines = lines_by_url(&world);
+    let lines = logged(&world.archive());
     let visited = lines
         .values()
         .filter(|lines| lines[0]["outcome"] == "fetched");
@@ -199,7 +178,7 @@ const TOPICS: [&str; 3] = ["news", "papers", "default"];
 /// Later visits by topic, as the archive's log has them so far.
 fn visits_by_topic(world: &World) -> BTreeMap<String, u64> {
     let mut visits = BTreeMap::new();
-    for line in lines_by_url(world).values().flatten() {
+    for line in logged(&world.archive()).values().flatten() {
         let topic = line["topic"].as_str().unwrap_or("default");
         let is_later = line["visit"].as_u64() > Some(1);
         *visits.entry(topic.to_owned()).or_default() += u64::from(is_later);
@@ -324,7 +303,7 @@ fn a_crawl_log_makes_the_pages_of_its_crawl_known() {
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     up.signal(Signal::TERM);
     assert_eq!(up.exit_code(MINUTE), 130);
-    for (url, lines) in &lines_by_url(&world) {
+    for (url, lines) in &logged(&world.archive()) {
         let mut numbers: Vec<u64> = lines
             .iter()
             .map(|line| line["visit"].as_u64().expect("a number"))
@@ -464,7 +443,7 @@ fn pages_that_differ_by_noise_alone_are_visited_no_more_often_than_others() {
         "{}",
         json(&summary)
     );
-    let lines = lines_by_url(&world);
+    let lines = logged(&world.archive());
     let has = |lines: &[Value], is_changed: bool| {
         lines.iter().any(|line| line["text_changed"] == is_changed)
     };

@@ -1,6 +1,9 @@
-//! The records of an archive, read as the standard has them, and not by the code that wrote them.
+//! The records and the log of an archive, read as they are defined, and not by the code that wrote
+//! them.
 
 use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -69,4 +72,20 @@ pub fn records(dir: &Path) -> Vec<Record> {
         }
     }
     records
+}
+
+/// The whole lines of the `crawl.jsonl` of an archive for each URL, in order.
+///
+/// # Panics
+/// When it cannot be read, or a line is no JSON object with a URL.
+pub fn logged(dir: &Path) -> BTreeMap<String, Vec<Value>> {
+    let text = std::fs::read_to_string(dir.join("crawl.jsonl")).expect("a log");
+    let mut lines: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    for line in whole.lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let url = line["url"].as_str().expect("a URL").to_owned();
+        lines.entry(url).or_default().push(line);
+    }
+    lines
 }

@@ -1,6 +1,6 @@
 //! Assertions: what holds of a summary and of a web's report, whatever the crawl.
 
-use rhumb::status::Summary;
+use rhumb::status::{Recrawled, Summary};
 use synthetic_web::Report;
 
 /// Asserts that no URL is lost or counted twice (P3) in a crawl that is complete.
@@ -38,6 +38,16 @@ pub fn assert_manners(report: &Report) {
         "{}",
         json(report)
     );
+}
+
+/// Known pages; none where none is known.
+pub fn recrawled(summary: &Summary) -> Recrawled {
+    summary.recrawl.clone().unwrap_or_default()
+}
+
+/// Visits that ended, after the first of each page.
+pub fn visits(summary: &Summary) -> u64 {
+    recrawled(summary).visits.values().sum()
 }
 
 /// A value as text for the message of a failed test.

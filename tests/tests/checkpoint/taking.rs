@@ -213,11 +213,12 @@ fn kills_during_a_checkpoint_leave_a_crawl_that_goes_on_and_a_whole_checkpoint_o
 fn a_checkpoint_that_cannot_be_written_is_refused_by_name_and_the_crawl_goes_on() {
     let world = world(200);
     let dir = world.folder().join("checkpoint");
+    // Longer than the command takes on a busy machine to see what is in flight.
     let soon = [
-        "limits.first_byte_timeout=5s",
+        "limits.first_byte_timeout=20s",
         "stages.scheduler.retry_wait=1s",
     ];
-    let crawl = in_the_middle(
+    let mut crawl = in_the_middle(
         &world,
         &[&["stages.fetcher.connections=8"], &soon[..]].concat(),
     );
@@ -261,6 +262,7 @@ fn a_checkpoint_that_cannot_be_written_is_refused_by_name_and_the_crawl_goes_on(
         not_heard.err
     );
     // Requests that nobody answers are in flight.
+    crawl.until(MINUTE, |summary| summary.in_flight > 0);
     world.web.cut(Some(Outage::Silent));
     std::thread::sleep(Duration::from_secs(1));
     let drained = crawl.rhumb(&["checkpoint", &text(&dir), "--drain-max", "1s"]);
@@ -275,5 +277,5 @@ fn a_checkpoint_that_cannot_be_written_is_refused_by_name_and_the_crawl_goes_on(
         "the crawl goes on"
     );
     hurry(&crawl);
-    world.assert_counted(&crawl.finish(MINUTE));
+    world.assert_counted(&crawl.finish(2 * MINUTE));
 }
