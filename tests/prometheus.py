@@ -124,6 +124,8 @@ def start_crawl(web):
         "broker.max_payload": "1MiB",
         "limits.body_bytes_max": "512KiB",
         "edges.pages.bytes_max": "2MiB",
+        # Copies are compared where pages may be visited again: here after an hour.
+        "recrawl.policy": "fresh",
         # Numbers by topic are told where there are topics.
         "topics.news.priority": "1",
         # It is killed and started again where it was.
