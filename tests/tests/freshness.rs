@@ -234,7 +234,8 @@ fn beside_sitemaps(sitemaps: SitemapShares) -> (Freshness, u64) {
 }
 
 /// Goal: the dates of a sitemap bring visits in time where they are true, and do no harm where they
-/// are those of now at each look. Method: the same web twice, whose servers answer the same, but for the dates.
+/// are those of now at each look. Method: the same web twice, whose servers answer the same, but for
+/// the dates.
 #[test]
 fn signals_that_are_true_keep_copies_fresh_and_others_do_no_harm() {
     let [(told, of_true), (untold, of_wrong)] = [(1.0, 0.0), (0.0, 1.0)].map(|(right, wrong)| {

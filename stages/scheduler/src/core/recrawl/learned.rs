@@ -51,9 +51,9 @@ pub(crate) struct Learned {
     at: Vec<u8>,
     thresholds: BTreeMap<Pool, Threshold>,
     pub(crate) expected: Expected,
-    /// Pages by budget, of those that were looked at since the last look at all, …
+    /// Pages that were looked at, by budget: in the look at all that goes on, …
     looked_at: BTreeMap<TopicIndex, u64>,
-    /// … and then.
+    /// … and in the last one.
     last_look: BTreeMap<TopicIndex, u64>,
 }
 

@@ -40,6 +40,7 @@ const VALUE_MAX: f64 = 1e9;
 const VALUE_PARTS: f64 = 1e6;
 /// Tokens of a visit a second.
 const TOKENS: u64 = 1_000;
+
 /// What this scheduler holds of a budget.
 #[derive(Debug, Default)]
 struct State {
