@@ -205,11 +205,15 @@ impl Ledger {
         }
         // There are too many when the quota was made smaller, or what was in use has gone.
         let left = claim.max.saturating_sub(others);
-        if let Takes::Share(stake) = claim.takes {
-            return self.share(claim, before, stake).min(left);
-        }
-        let held = before.min(left).min(claim.keeps).max(least);
-        let missing = claim.wanted.min(claim.keeps).saturating_sub(held);
+        let (wanted, keeps) = match claim.takes {
+            Takes::Share(stake) => {
+                let share = self.share(claim, before, stake);
+                (share, share)
+            }
+            Takes::Missing | Takes::Blocks { .. } => (claim.wanted, claim.keeps),
+        };
+        let held = before.min(left).min(keeps).max(least);
+        let missing = wanted.min(keeps).saturating_sub(held);
         if missing == 0 {
             return held;
         }

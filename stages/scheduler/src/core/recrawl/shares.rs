@@ -112,7 +112,6 @@ impl Shares {
         staged.messages.claim(Claim {
             max: per_second.saturating_mul(TOKENS),
             takes: Takes::Share(stake),
-            keeps: u64::MAX,
             may_change: true,
             gone,
             ..self.requests.claim(budget, quota, now)

@@ -51,7 +51,6 @@ fn share(instance: u16, number: u64, pages: u64) -> Claim {
     Claim {
         quota: Quota::Visits(String::new()),
         takes: Takes::Share(Stake { pages, value }),
-        keeps: u64::MAX,
         number,
         ..self::pages(instance, 1_000, 0, 0, 0)
     }
