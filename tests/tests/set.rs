@@ -143,8 +143,25 @@ fn a_longer_delay_holds_at_once_over_kills_and_moves_until_it_is_taken_back() {
     );
 }
 
+/// Waits until all that a paused crawl has in hand is where it waits.
+fn until_all_waits(crawl: &mut Running) {
+    let mut before = None;
+    let end = Instant::now() + MINUTE;
+    loop {
+        let summary = crawl.until(MINUTE, |summary| summary.in_flight == 0);
+        let now = Some((summary.urls_found, summary.waiting));
+        if now == before {
+            return;
+        }
+        assert!(Instant::now() < end, "URLs are found although it is paused");
+        before = now;
+        std::thread::sleep(REACH_MAX);
+    }
+}
+
 /// Goal: filters change for what is found from now on, and for what waits when that is asked for;
-/// the rest of the web is crawled.
+/// the rest of the web is crawled. Method: the crawl is paused meanwhile, or all would be fetched
+/// before a busy machine comes to the last command.
 #[test]
 fn new_filters_hold_for_what_is_found_and_for_what_waits_if_that_is_asked_for() {
     let world = world();
@@ -154,6 +171,8 @@ fn new_filters_hold_for_what_is_found_and_for_what_waits_if_that_is_asked_for() 
     crawl.until(MINUTE, |summary| {
         summary.pages > u64::from(HOSTS * PAGES / 10)
     });
+    says(&crawl, 0, &["pause"], "the crawl is paused");
+    until_all_waits(&mut crawl);
     let reject = format!("scope.reject=['//{one}[:/]']");
     says(
         &crawl,
@@ -185,6 +204,7 @@ fn new_filters_hold_for_what_is_found_and_for_what_waits_if_that_is_asked_for() 
         rejected.out,
         rejected.err
     );
+    says(&crawl, 0, &["unpause"], "no longer paused: the crawl");
     let finished = crawl.finish(2 * MINUTE);
     assert_eq!(finished.code, 0, "{}", json(&finished.summary));
     assert_conserved(&finished.summary);

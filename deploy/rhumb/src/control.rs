@@ -63,12 +63,25 @@ pub(crate) struct Awaited {
     pub(crate) at_most: usize,
 }
 
+impl Awaited {
+    /// So many, one at least, and all that come beside them.
+    pub(crate) fn at_least(number: usize) -> Awaited {
+        Awaited {
+            surely: number.max(1),
+            at_most: usize::MAX,
+        }
+    }
+}
+
 impl From<Option<usize>> for Awaited {
     /// All of a known number, or those that come.
     fn from(expected: Option<usize>) -> Self {
-        Awaited {
-            surely: expected.unwrap_or(1),
-            at_most: expected.unwrap_or(usize::MAX),
+        match expected {
+            Some(number) => Awaited {
+                surely: number,
+                at_most: number,
+            },
+            None => Awaited::at_least(1),
         }
     }
 }

@@ -345,11 +345,7 @@ impl<'a> Crawl<'a> {
         let at_most = self.expected();
         let surely = match self.standing.looks() % PATIENT_EVERY {
             0 => at_most,
-            _ => self
-                .standing
-                .answered()
-                .saturating_sub(self.deaths_since_look())
-                .min(at_most),
+            _ => self.answering().min(at_most),
         };
         Awaited {
             surely: surely.max(1),
@@ -357,9 +353,11 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    /// Processes that died since the latest look: none of them answers the next one.
-    fn deaths_since_look(&self) -> usize {
-        usize::try_from(self.restarts().saturating_sub(self.restarts_at_look)).unwrap_or(usize::MAX)
+    /// How many processes answered the latest look and have not died since.
+    fn answering(&self) -> usize {
+        let deaths = self.restarts().saturating_sub(self.restarts_at_look);
+        let deaths = usize::try_from(deaths).unwrap_or(usize::MAX);
+        self.standing.answered().saturating_sub(deaths)
     }
 
     /// Instances with partitions that do not run.

@@ -1,10 +1,11 @@
 //! Observation: taps, exports, `why` and `status` show a crawl under way and change nothing of it.
 
 use super::{MINUTE, slow_web};
-use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json};
+use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, signal};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_tap_shows_decoded_messages_and_changes_nothing() {
@@ -248,6 +249,24 @@ fn status_of_all(crawl: &Running) -> Value {
         }
         assert!(Instant::now() < end, "{status}");
     }
+}
+
+/// Method: the parser stands still for longer than answers are waited for of which nobody knows.
+#[test]
+fn a_process_that_is_busy_is_waited_for_by_status() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 10);
+    let parser = crawl.pid("parser");
+    signal(parser, Signal::STOP);
+    let wakes = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(800));
+        signal(parser, Signal::CONT);
+    });
+    let status = crawl.status().expect("a status");
+    wakes.join().expect("it went on");
+    let is_told = status.processes.iter().any(|told| told.pid == parser);
+    assert!(is_told, "{}", json(&status));
 }
 
 #[test]

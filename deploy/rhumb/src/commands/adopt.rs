@@ -6,7 +6,7 @@
 
 use super::arguments::{BadArguments, Which};
 use crate::binaries;
-use crate::control::ask_all;
+use crate::control::{Awaited, ask_all};
 use crate::handle::{self, Running, assignment};
 use crate::output::line;
 use crate::processes::{Launch, Name, Processes};
@@ -268,7 +268,8 @@ impl Adoption {
 
     /// Returns whether all are so far that they have found their state to be right.
     async fn all_run(&self) -> anyhow::Result<bool> {
-        let asked = ask_all::<ProcessStatus>(&self.running.bus, &ControlRequest::Status, None);
+        let awaited = Awaited::at_least(self.names.len());
+        let asked = ask_all::<ProcessStatus>(&self.running.bus, &ControlRequest::Status, awaited);
         let there: BTreeSet<Name> = asked
             .await?
             .into_iter()

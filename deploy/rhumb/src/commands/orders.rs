@@ -5,7 +5,7 @@
 //! processes are asked until each says that it heeds it.
 
 use super::arguments::BadArguments;
-use crate::control::{SUPERVISOR, ask_all};
+use crate::control::{Awaited, SUPERVISOR, ask_all};
 use crate::handle::Running;
 use crate::inspect::schedulers;
 use anyhow::Context as _;
@@ -152,8 +152,9 @@ impl Heard {
         let mut alive: BTreeSet<String> = held.filter(|name| is_of_a_stage(name)).collect();
         let mut processes = BTreeSet::new();
         loop {
+            let awaited = Awaited::at_least(alive.len());
             let answers: Vec<ProcessHeeds> =
-                ask_all(&running.bus, &ControlRequest::Heed, None).await?;
+                ask_all(&running.bus, &ControlRequest::Heed, awaited).await?;
             for ProcessHeeds {
                 stage,
                 instance,

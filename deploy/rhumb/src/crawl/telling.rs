@@ -70,6 +70,7 @@ impl Crawl<'_> {
             last_known: self.standing.last_known(),
             restarts: self.restarts(),
             listen: reachable(self.front.listen()),
+            answering: self.answering(),
             elapsed_s: self.standing.elapsed().as_secs_f64(),
             deployed: matches!(self.stages, Stages::Deployed(_)),
             broker: self.broker_use(),

@@ -2,7 +2,7 @@
 //! knows.
 
 use super::owners::owners;
-use crate::control::{SupervisorRequest, ask_supervisor};
+use crate::control::{Awaited, SupervisorRequest, ask_supervisor};
 use crate::handle::Running;
 use crate::stages::WITH_STATE;
 use crate::status::{Snapshot, Summary, Supervision};
@@ -11,15 +11,15 @@ use rhumb_bus::find_orders;
 
 /// Takes a snapshot, and adds to its sums what only the supervisor knows. The numbers of processes
 /// with state are those that the supervisor knows, in a look of its own that it takes when it is
-/// asked: all who ask it see one row of sums, which do not fall.
+/// asked: all who ask it see one row of sums, which do not fall. It also tells how many processes
+/// answer: those that are busy are waited for.
 pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
     let bus = &running.bus;
     let pipeline = &running.pipeline;
     let mut snapshot = Snapshot::of_streams(bus, pipeline).await?;
-    let asked = snapshot.ask_processes(bus, None);
-    let (asked, supervision) = tokio::join!(asked, supervision(running));
-    asked?;
-    let mut supervision = supervision?;
+    let mut supervision = supervision(running).await?;
+    let awaited = Awaited::at_least(supervision.as_ref().map_or(0, |known| known.answering));
+    snapshot.ask_processes(bus, awaited).await?;
     if let Some(supervision) = &mut supervision {
         snapshot.take_over(std::mem::take(&mut supervision.last_known));
     }
@@ -57,6 +57,12 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
         summary.waits = supervision.waits;
     }
     Ok((snapshot, summary))
+}
+
+/// How many processes answer, as the conductor of the crawl knows it.
+pub(crate) async fn answering(running: &Running) -> Awaited {
+    let supervision = supervision(running).await.ok().flatten();
+    Awaited::at_least(supervision.map_or(0, |known| known.answering))
 }
 
 /// What the conductor of the crawl says; nothing where none answers.

@@ -1,7 +1,7 @@
 //! What waits at servers, as all schedulers together tell it.
 
 use super::schedulers;
-use crate::control::ask_all;
+use crate::control::{Awaited, ask_all};
 use crate::handle::Running;
 use rhumb_stage::{ControlRequest, Measure, ProcessQueue, QueueQuestion, ServerQueue};
 use std::collections::BTreeSet;
@@ -22,9 +22,11 @@ pub(crate) struct Told {
 /// The broker does not answer.
 pub(crate) async fn ask(running: &Running, question: QueueQuestion) -> anyhow::Result<Told> {
     let request = ControlRequest::Queue(question.clone());
-    let answers: Vec<ProcessQueue> = ask_all(&running.bus, &request, None).await?;
+    let needed = schedulers::needed(running).await?;
+    let awaited = Awaited::at_least(needed.len());
+    let answers: Vec<ProcessQueue> = ask_all(&running.bus, &request, awaited).await?;
     let have_answered = answers.iter().map(|answer| answer.instance).collect();
-    let silent = &schedulers::needed(running).await? - &have_answered;
+    let silent = &needed - &have_answered;
     let error = |answer: &ProcessQueue| {
         Some(format!(
             "scheduler.{}: {}",

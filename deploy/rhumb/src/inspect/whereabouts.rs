@@ -1,8 +1,9 @@
 //! Where a URL is now, and why: what every process says of it.
 
+use super::look::answering;
 use super::owners::directory;
 use super::sightings::Sighting;
-use crate::control::ask_all;
+use crate::control::{Awaited, ask_all};
 use crate::handle::Running;
 use anyhow::ensure;
 use rhumb_stage::{ControlRequest, ProcessReason, ProcessStatus};
@@ -33,10 +34,12 @@ impl Whereabouts {
     /// # Errors
     /// No process of the crawl answers.
     pub(crate) async fn ask(running: &Running, url: String) -> anyhow::Result<Whereabouts> {
+        let awaited = answering(running).await;
         let processes: Vec<ProcessStatus> =
-            ask_all(&running.bus, &ControlRequest::Status, None).await?;
+            ask_all(&running.bus, &ControlRequest::Status, awaited).await?;
         let request = ControlRequest::Why(url.clone());
-        let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, None).await?;
+        let awaited = Awaited::at_least(processes.len());
+        let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, awaited).await?;
         ensure!(!reasons.is_empty(), "no process of the crawl answers");
         let has_answered = |process: &&ProcessStatus| {
             reasons

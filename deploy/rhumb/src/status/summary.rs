@@ -236,6 +236,9 @@ pub(crate) struct Supervision {
     /// Where health, metrics and what autoscalers ask are served.
     #[serde(default)]
     pub(crate) listen: String,
+    /// Processes that answered its latest look and have not died since; 0 from an earlier version.
+    #[serde(default)]
+    pub(crate) answering: usize,
     /// Seconds since the crawl was started (in this run).
     pub(crate) elapsed_s: f64,
     /// Its stages are deployed one by one.

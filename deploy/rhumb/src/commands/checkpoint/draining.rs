@@ -4,7 +4,9 @@
 //! stream, the second of two between which nothing was published.
 
 use super::super::progress::Progress;
+use crate::control::Awaited;
 use crate::handle::Running;
+use crate::inspect::look::answering;
 use crate::status::Snapshot;
 use anyhow::Context as _;
 use std::time::{Duration, Instant};
@@ -27,10 +29,10 @@ pub(super) async fn drain(
     let began = Instant::now();
     let mut progress = shows.then(Progress::new);
     let mut before = None;
-    let mut expected = None;
+    let mut awaited = answering(running).await;
     loop {
-        let snapshot = look(running, expected).await?;
-        expected = Some(snapshot.processes.len());
+        let snapshot = look(running, awaited).await?;
+        awaited = Awaited::at_least(snapshot.processes.len());
         let under_way = snapshot.under_way(&running.pipeline);
         let is_quiet =
             under_way.is_empty() && snapshot.total("scheduler", "connections_in_use") == 0;
@@ -62,7 +64,8 @@ pub(super) async fn drain(
 /// # Errors
 /// Something has.
 pub(super) async fn is_still(running: &Running, drained: &Snapshot) -> anyhow::Result<()> {
-    let snapshot = look(running, Some(drained.processes.len())).await?;
+    let awaited = Awaited::at_least(drained.processes.len());
+    let snapshot = look(running, awaited).await?;
     let under_way = snapshot.under_way(&running.pipeline);
     anyhow::ensure!(
         under_way.is_empty() && snapshot.last_sequences == drained.last_sequences,
@@ -77,8 +80,8 @@ pub(super) async fn is_still(running: &Running, drained: &Snapshot) -> anyhow::R
     Ok(())
 }
 
-async fn look(running: &Running, expected: Option<usize>) -> anyhow::Result<Snapshot> {
-    let snapshot = Snapshot::take(&running.bus, &running.pipeline, expected).await;
+async fn look(running: &Running, awaited: Awaited) -> anyhow::Result<Snapshot> {
+    let snapshot = Snapshot::take(&running.bus, &running.pipeline, awaited).await;
     snapshot.context("the broker does not answer")
 }
 

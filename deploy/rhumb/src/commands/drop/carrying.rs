@@ -5,7 +5,7 @@
 
 use crate::commands::orders::Heard;
 use crate::commands::progress::Progress;
-use crate::control::ask_all;
+use crate::control::{Awaited, ask_all};
 use crate::handle::Running;
 use crate::inspect::schedulers;
 use anyhow::Context as _;
@@ -37,9 +37,10 @@ struct Answers {
 impl Answers {
     async fn about(running: &Running, id: u64) -> anyhow::Result<Answers> {
         let before = schedulers::settled(running).await?;
-        let answers: Vec<ProcessDrop> =
-            ask_all(&running.bus, &ControlRequest::Dropped(id), None).await?;
         let needed = schedulers::needed(running).await?;
+        let awaited = Awaited::at_least(needed.len());
+        let answers: Vec<ProcessDrop> =
+            ask_all(&running.bus, &ControlRequest::Dropped(id), awaited).await?;
         let are_settled = before.is_some() && before == schedulers::settled(running).await?;
         let done = answers
             .iter()
