@@ -17,9 +17,10 @@ use crate::options::Options;
 use crate::prose::Prose;
 use crate::references::{Syntax, text};
 use crate::source::Source;
+use rhumb_markup::metas::{METAS_BYTES_MAX, METAS_MAX, Meta};
 use rhumb_markup::scanner::{Dialect, Scanner, Token, local, prefix, raw_text};
 use rhumb_url::sketch::Sketch;
-use rhumb_usage::robots_tag;
+use rhumb_usage::{is_of_meta, robots_tag};
 
 mod drawing;
 mod embedded;
@@ -45,6 +46,9 @@ pub struct Mentions {
     pub base: Option<Range<usize>>,
     /// A robots `meta` says nofollow or none.
     pub nofollow: bool,
+    /// The `meta` elements that may say something of the use of the page: what
+    /// [`metas`](rhumb_markup::metas::metas) finds, without another reading.
+    pub metas: Vec<Meta>,
     /// Where the text of the first `title` lies.
     pub title: Option<Range<usize>>,
     /// Where the language that `html` names lies, else that of a `meta`.
@@ -295,6 +299,7 @@ impl<'a> Reader<'a> {
 
     fn meta(&mut self) -> Option<()> {
         let [name, http_equiv, content] = self.scanner.values(["name", "http-equiv", "content"])?;
+        self.usage(&name, &content);
         let http_equiv = self.bytes(&http_equiv).trim_ascii();
         if http_equiv.eq_ignore_ascii_case(b"content-language") && self.found.language.is_none() {
             self.found.language.clone_from(&content);
@@ -308,6 +313,15 @@ impl<'a> Reader<'a> {
             }
         }
         Some(())
+    }
+
+    fn usage(&mut self, name: &Option<Range<usize>>, content: &Option<Range<usize>>) {
+        let is_near = name.as_ref().is_some_and(|at| at.end <= METAS_BYTES_MAX);
+        let name = self.bytes(name);
+        if is_near && self.found.metas.len() < METAS_MAX && is_of_meta(name, self.agent) {
+            let meta = (name.to_vec(), self.bytes(content).to_vec());
+            self.found.metas.push(meta);
+        }
     }
 
     /// The name of an element of XHTML, which is written in lower case.

@@ -372,8 +372,9 @@ impl Collector<'_> {
         );
         self.links.completeness = opened.completeness;
         self.links.body = (!opened.bytes.is_empty()).then(|| body_fingerprint(&opened.bytes));
-        let is_wanted = |name: &[u8]| is_of_meta(name, self.agent);
-        self.links.metas = metas(said, &opened.bytes, is_wanted);
+        if !matches!(opened.document, Document::Html(_)) {
+            self.links.metas = metas(said, &opened.bytes, |name| is_of_meta(name, self.agent));
+        }
         self.links.is_sitemap = opened.is_sitemap;
         if opened.is_sitemap {
             // Those of its headers are none of its own.
@@ -447,7 +448,7 @@ impl Collector<'_> {
     fn html(&mut self, body: Cow<'_, [u8]>, dialect: Dialect, said: Option<&'static Encoding>) {
         let charset = self.charset(&body, said);
         let document = Markup::new(body, dialect, charset);
-        let found = mentions(
+        let mut found = mentions(
             &document.bytes,
             document.dialect,
             document.encoding,
@@ -458,14 +459,12 @@ impl Collector<'_> {
             at.clone()
                 .map_or(Cow::Borrowed(""), |at| document.said(at, syntax))
         };
+        self.links.metas = std::mem::take(&mut found.metas);
         self.links.title = collapsed(&said(&found.title, Syntax::Text), TITLE_BYTES_MAX);
         self.links.language = language(&said(&found.language, Syntax::Attribute));
         self.links.nofollow |= found.nofollow;
-        self.links.sketch = if self.options.sketch {
-            found.sketch.clone().finish()
-        } else {
-            None
-        };
+        let sketch = std::mem::take(&mut found.sketch);
+        self.links.sketch = self.options.sketch.then(|| sketch.finish()).flatten();
         self.mentioned(&found, &document, self.page, 0);
     }
 

@@ -3,6 +3,9 @@
 use super::{DEFAULT, HTML, LIMITS, PAGE, fetched, found_by, html, paths};
 use parser::options::Options;
 use parser::page::{Response, links};
+use rhumb_markup::media_type::MediaType;
+use rhumb_markup::metas::{METAS_BYTES_MAX, METAS_MAX, metas};
+use rhumb_usage::is_of_meta;
 
 #[test]
 fn a_document_says_its_title_language_and_encoding() {
@@ -149,5 +152,49 @@ fn in_xhtml_every_element_may_close_itself() {
             expected,
             "{content_type}"
         );
+    }
+}
+
+/// Method: the scan for links and the scan for metas alone read the same documents.
+#[test]
+fn the_scan_for_links_finds_the_metas_that_a_scan_for_them_finds() {
+    let far = format!(
+        "{}<meta name=robots content=far>",
+        " ".repeat(METAS_BYTES_MAX)
+    );
+    let many = "<meta name=rhumb content=x>".repeat(METAS_MAX + 1);
+    for (body, found) in [
+        ("<meta name=robots content=noai><a href=/b>", 1),
+        (
+            "<META CONTENT='noai' NAME=' TDM-Reservation '/><meta name=viewport>",
+            1,
+        ),
+        ("<meta http-equiv=refresh name=robots content=noai>", 1),
+        ("<meta name=robots><meta content=noai>", 1),
+        ("<svg><meta name=robots content=noai>", 1),
+        (
+            "<svg><title><meta name=rhumb content=noindex></title></svg>",
+            1,
+        ),
+        ("<template><meta name=robots content=none></template>", 1),
+        (
+            "<!-- <meta name=robots content=noai> --><script><meta name=robots></script>",
+            0,
+        ),
+        (
+            "<iframe srcdoc='<meta name=robots content=noai>'></iframe>",
+            0,
+        ),
+        (
+            "<meta name=robots content='caf\u{e9}'><meta name=robots content=noai",
+            1,
+        ),
+        (&far, 0),
+        (&many, METAS_MAX),
+    ] {
+        let said = MediaType::of([HTML.1].into_iter());
+        let metas = metas(said, body.as_bytes(), |name| is_of_meta(name, "rhumb"));
+        assert_eq!(html(body).metas, metas, "{body}");
+        assert_eq!(metas.len(), found, "{body}");
     }
 }
