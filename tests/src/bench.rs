@@ -4,9 +4,11 @@
 
 pub mod bisect;
 pub mod checkpoints;
+mod driven;
 pub mod figures;
 pub mod freshness;
 pub mod frontier;
+pub mod known_pages;
 pub mod known_urls;
 pub mod moves;
 pub mod order;

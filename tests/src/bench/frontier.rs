@@ -1,11 +1,11 @@
 //! How fast the scheduler takes on URLs, chooses servers and fills jobs, and what a server in play
 //! and a waiting URL cost, with millions of both.
 //!
-//! The core is driven as the stage loop drives it, by one thread: messages are decoded, and what a
-//! step makes is committed to a store on disk. No server is slow, none has a delay: all compete.
-//! What is taken on is measured with the store's own threads; jobs without them, as they are busy
+//! The core is [driven](super::driven) by one thread. No server is slow, none has a delay: all
+//! compete. What is taken on is measured with the store's own threads; jobs without them, as they are busy
 //! with what was taken on before.
 
+use super::driven::{Driven, PARTITIONS, disk_bytes};
 use super::median;
 use super::order::Policy;
 use super::process::{Progress, cpu_s, main_thread_cpu_s, resident};
@@ -13,24 +13,19 @@ use crate::faults::copy_folder;
 use anyhow::{Context as _, ensure};
 use rhumb_config::orders::{Author, DropOrder, Orders, Selection};
 use rhumb_config::{Layers, Pipeline, QualityProvider};
-use rhumb_node::disk::{DiskStore, StoreOptions};
-use rhumb_stage::store::Store;
-use rhumb_stage::{Core as _, Event, Output, Ticket};
-use rhumb_url::time::Timestamp;
+use rhumb_stage::{Core as _, Event};
 use rhumb_url::{fingerprint, host_hash, partition};
 use rhumb_wire::message::{
     Ask, Boost, Boosts, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher,
     decode, encode,
 };
+use scheduler::TABLES;
 use scheduler::quality::{Provider, Qualities};
-use scheduler::{Scheduler, Settings, TABLES};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const PARTITIONS: u16 = 64;
 /// A batch has so many URLs of each of so many servers.
 const URLS_OF_SERVER_IN_BATCH: usize = 4;
 const SERVERS_OF_BATCH: usize = 64;
@@ -133,7 +128,7 @@ pub fn measure(
     let began = cpu_s()?;
     let held = process.take_on(&hosts, rounds, urls as u64)?;
     let taken_on_per_s = urls as f64 / (cpu_s()? - began);
-    ensure!(process.count("waiting") == urls as u64, "not all URLs wait");
+    ensure!(process.waiting() == urls as u64, "not all URLs wait");
     drop(process);
     let disk_per_url = disk_bytes(folder.path())? as f64 / urls as f64;
     // Of the same, without jobs.
@@ -309,100 +304,21 @@ fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> Rea
     ready
 }
 
-fn disk_bytes(folder: &Path) -> anyhow::Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() {
-            disk_bytes(&entry.path())?
-        } else {
-            metadata.len()
-        };
-    }
-    Ok(bytes)
-}
-
-/// The scheduler with its store, as in a process.
+/// The scheduler, and a fetcher that asks it for jobs.
 struct Process {
-    core: Scheduler,
-    store: Arc<dyn Store>,
-    started: Instant,
-    steps: u64,
+    driven: Driven,
     asks: u64,
     /// Jobs received.
     received: u64,
 }
 
 impl Process {
-    fn open(
-        Setup {
-            pipeline,
-            qualities,
-        }: &Setup,
-        folder: &Path,
-    ) -> anyhow::Result<Self> {
-        let scheduler = &pipeline.stages.scheduler;
-        let options = StoreOptions {
-            memtable_bytes: scheduler.memtable_bytes,
-            cache_bytes: scheduler.store_cache_bytes,
-            durability: pipeline.durability,
-        };
-        let store: Arc<dyn Store> = Arc::new(DiskStore::open(
-            folder,
-            &TABLES.map(|(table, _)| table),
-            options,
-        )?);
-        let partitions: Vec<u16> = (0..PARTITIONS).collect();
-        let settings = Settings::new(pipeline, qualities.clone());
-        let epoch = std::process::id().into();
-        let core = Scheduler::open(
-            settings,
-            0,
-            epoch,
-            &partitions,
-            Arc::clone(&store),
-            Timestamp::ZERO,
-        )?;
+    fn open(setup: &Setup, folder: &Path) -> anyhow::Result<Self> {
         Ok(Process {
-            core,
-            store,
-            started: Instant::now(),
-            steps: 0,
+            driven: Driven::open(&setup.pipeline, &setup.qualities, folder)?,
             asks: 0,
             received: 0,
         })
-    }
-
-    fn now(&self) -> Timestamp {
-        Timestamp::ZERO + self.started.elapsed()
-    }
-
-    /// A step and its commit; the URLs of each job that was granted.
-    fn step(&mut self, edge: Edge, payload: &[u8]) -> anyhow::Result<Vec<usize>> {
-        let input = Scheduler::decode(edge, payload)?;
-        self.steps += 1;
-        self.event(Event::Message {
-            ticket: Ticket(self.steps),
-            input,
-        })
-    }
-
-    fn event(
-        &mut self,
-        event: Event<scheduler::Input, scheduler::quota::ledger::ClaimAnswer>,
-    ) -> anyhow::Result<Vec<usize>> {
-        let mut out = Output::default();
-        self.core.step(self.now(), event, &mut out)?;
-        self.store.commit(&out.changes)?;
-        let mut jobs = Vec::new();
-        for send in out.sends {
-            if let Ok(ToFetcher::Job(job)) = decode(&send.payload) {
-                jobs.push(job.requests.len());
-            }
-        }
-        self.received += jobs.len() as u64;
-        Ok(jobs)
     }
 
     /// URLs of all hosts, round by round. Gives the resident memory while the last tenth comes, in
@@ -419,10 +335,10 @@ impl Process {
                     round,
                     &mut serials[usize::from(partition)],
                 );
-                self.step(Edge::UrlsReady, &encode(&batch))?;
+                self.driven.message(Edge::UrlsReady, &encode(&batch))?;
                 let done = serials.iter().sum();
                 progress.tell(done);
-                if done >= urls / 10 * 9 && self.steps.is_multiple_of(LOOK_EVERY) {
+                if done >= urls / 10 * 9 && self.driven.steps.is_multiple_of(LOOK_EVERY) {
                     held.push(resident()? as f64);
                 }
             }
@@ -430,15 +346,15 @@ impl Process {
         Ok(median(held))
     }
 
-    /// Until all servers have their place.
     fn wake(&mut self) -> anyhow::Result<()> {
-        self.event(Event::Wake)?;
-        while self.core.wake_at() == Some(Timestamp::ZERO) {
-            self.event(Event::Wake)?;
-        }
-        Ok(())
+        self.driven.wake()
     }
 
+    fn waiting(&self) -> u64 {
+        self.driven.count("waiting")
+    }
+
+    /// The URLs of each job that is granted.
     fn ask(&mut self, free: u32) -> anyhow::Result<Vec<usize>> {
         self.asks += 1;
         let ask = Ask {
@@ -448,7 +364,15 @@ impl Process {
             received: self.received,
             life: 1,
         };
-        self.step(Edge::FetchAsks, &encode(&ask))
+        let sends = self.driven.message(Edge::FetchAsks, &encode(&ask))?;
+        let mut jobs = Vec::new();
+        for send in sends {
+            if let Ok(ToFetcher::Job(job)) = decode(&send.payload) {
+                jobs.push(job.requests.len());
+            }
+        }
+        self.received += jobs.len() as u64;
+        Ok(jobs)
     }
 
     /// URLs in so many jobs, and jobs a second of CPU time, or URLs where jobs have several.
@@ -487,18 +411,19 @@ impl Process {
             author: Author::default(),
         };
         let began = cpu_s()?;
-        let waiting = self.count("waiting");
-        self.core.orders(&Orders {
+        let waiting = self.waiting();
+        self.driven.core.orders(&Orders {
             drops: vec![order],
             ..Orders::default()
         });
         let mut progress = Progress::new("dropping URLs", waiting);
-        while self.core.wake_at() == Some(Timestamp::ZERO) {
-            self.event(Event::Wake)?;
-            progress.tell(waiting - self.count("waiting"));
+        while self.driven.is_busy() {
+            self.driven.event(Event::Wake)?;
+            progress.tell(waiting - self.waiting());
         }
         ensure!(
-            self.core
+            self.driven
+                .core
                 .drop_progress(1)
                 .is_some_and(|of| of.dropped == waiting),
             "not all URLs were dropped"
@@ -529,23 +454,15 @@ impl Process {
                         boosts: hosts.iter().map(boost).collect(),
                     };
                     sent += boosts.boosts.len();
-                    self.step(Edge::UrlsBoosts, &encode(&boosts))?;
+                    self.driven.message(Edge::UrlsBoosts, &encode(&boosts))?;
                 }
             }
             if sent >= BOOSTS {
                 break;
             }
         }
-        let lifted = self.count("boosts_lifted_total");
+        let lifted = self.driven.count("boosts_lifted_total");
         ensure!(lifted == sent as u64, "{lifted} of {sent} URLs were lifted");
         Ok(lifted as f64 / (cpu_s()? - began))
-    }
-
-    fn count(&self, name: &str) -> u64 {
-        self.core
-            .counts()
-            .into_iter()
-            .find(|(found, _)| *found == name)
-            .map_or(0, |(_, count)| count)
     }
 }

@@ -68,6 +68,51 @@ pub struct Measured {
     pub leaves_p99_ms: f64,
 }
 
+/// What the columns of a line are.
+pub fn head() -> String {
+    format!(
+        "{:<7} {:>9} {:>8} {:>6}  bytes per URL\n\
+         {:<7} {:>9} {:>8} {:>6} {:>7} {:>9} {:>7} {:>7} {:>7} {:>8}  new URLs leave after",
+        "",
+        "",
+        "million",
+        "time",
+        "store",
+        "known",
+        "asks/s",
+        "growth",
+        "memory",
+        "resident",
+        "disk",
+        "merged",
+        "open s",
+        "filled s"
+    )
+}
+
+impl Measured {
+    /// A line of the table. `growth`: of the time for a question, since the smallest store.
+    pub fn line(&self, growth: f64) -> String {
+        let or_none =
+            |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
+        format!(
+            "{:<7} {:>9} {:>8.2} {growth:>6.2} {:>7.2} {:>9.2} {:>7.2} {:>7} {:>7.2} {:>8}  \
+             {:.2} ms, 99 % within {:.1} ms",
+            self.store,
+            self.known,
+            self.asks_per_s / 1e6,
+            self.memory_per_url,
+            self.resident_per_url,
+            self.disk_per_url,
+            or_none(self.merged_disk_per_url),
+            self.open_s,
+            or_none(self.filters_s),
+            self.leaves_median_ms,
+            self.leaves_p99_ms,
+        )
+    }
+}
+
 /// Measures a store in a process of its own (this program again), so that its memory is nobody
 /// else's.
 ///

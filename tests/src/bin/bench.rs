@@ -14,7 +14,9 @@ use rhumb_tests::bench::figures::Figure;
 use rhumb_tests::bench::order::{Measured, Policy};
 use rhumb_tests::bench::slow_dns::{self, Steady};
 use rhumb_tests::bench::turns::{self, Contender, Spread, Table, Web};
-use rhumb_tests::bench::{self, frontier, known_urls, median, scaling, url_cache, url_seen};
+use rhumb_tests::bench::{
+    self, frontier, known_pages, known_urls, median, scaling, url_cache, url_seen,
+};
 use rhumb_tests::harness::World;
 use serde_json::json;
 use std::path::PathBuf;
@@ -80,6 +82,10 @@ struct Cli {
     /// before, or is answered 304, instead
     #[arg(long)]
     visits: bool,
+    /// Memory, disk and speed of the scheduler with N known pages, a thousand of each server (1e6
+    /// and 1e7 without N), instead
+    #[arg(long, value_name = "N", num_args = 0..)]
+    known_pages: Option<Vec<f64>>,
     /// How soon crawls with these policies of the scheduler, each with a quality and other keys,
     /// come to the pages that matter, such as `--order breadth-first capacity:flow`, by PageRank
     /// and the order of requests, instead
@@ -121,7 +127,7 @@ struct Cli {
     /// --rounds are those of each pair
     #[arg(long, value_name = "GOOD..BAD")]
     bisect: Option<String>,
-    /// With --url-seen and --frontier: where the stores are made; the directory for temporary
+    /// With --url-seen, --frontier and --known-pages: where the stores are made; the directory for temporary
     /// files. With --bisect: where builds are made and kept; target/bisect
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -168,6 +174,8 @@ fn main() -> anyhow::Result<ExitCode> {
         freshness(&cli)?;
     } else if cli.visits {
         visits(&cli)?;
+    } else if let Some(sizes) = &cli.known_pages {
+        known_pages(&cli, sizes)?;
     } else if let Some(policies) = &cli.order {
         order(&cli, policies)?;
     } else if cli.figures {
@@ -479,29 +487,13 @@ fn url_seen(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    println!(
-        "{:<7} {:>9} {:>8} {:>6}  bytes per URL",
-        "", "", "million", "time"
-    );
-    println!(
-        "{:<7} {:>9} {:>8} {:>6} {:>7} {:>9} {:>7} {:>7} {:>7} {:>8}  new URLs leave after",
-        "store",
-        "known",
-        "asks/s",
-        "growth",
-        "memory",
-        "resident",
-        "disk",
-        "merged",
-        "open s",
-        "filled s"
-    );
+    println!("{}", url_seen::head());
     for &store in stores {
         let mut first = None;
         for &size in sizes {
             let measured = url_seen::measure_apart(store, size as u64, &dir)?;
             let growth = *first.get_or_insert(measured.asks_per_s) / measured.asks_per_s;
-            print_url_seen(&measured, growth);
+            println!("{}", measured.line(growth));
         }
     }
     if stores.contains(&DedupStore::Memory) {
@@ -511,24 +503,25 @@ fn url_seen(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print_url_seen(measured: &url_seen::Measured, growth: f64) {
-    let or_none =
-        |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
-    println!(
-        "{:<7} {:>9} {:>8.2} {growth:>6.2} {:>7.2} {:>9.2} {:>7.2} {:>7} {:>7.2} {:>8}  {:.2} ms, \
-         99 % within {:.1} ms",
-        measured.store,
-        measured.known,
-        measured.asks_per_s / 1e6,
-        measured.memory_per_url,
-        measured.resident_per_url,
-        measured.disk_per_url,
-        or_none(measured.merged_disk_per_url),
-        measured.open_s,
-        or_none(measured.filters_s),
-        measured.leaves_median_ms,
-        measured.leaves_p99_ms,
+fn known_pages(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {
+    let sizes = if sizes.is_empty() { &[1e6, 1e7] } else { sizes };
+    ensure!(
+        sizes.iter().all(|pages| (1e4..=1e9).contains(pages)),
+        "--known-pages takes numbers from 1e4 to 1e9"
     );
+    let dir = cli.dir.clone().unwrap_or_else(std::env::temp_dir);
+    if cli.json {
+        for &pages in sizes {
+            let measured = known_pages::measure(pages as u64, &dir)?;
+            println!("{}", serde_json::to_string(&measured)?);
+        }
+        return Ok(());
+    }
+    println!("{}", known_pages::head());
+    for &pages in sizes {
+        println!("{}", known_pages::measure_apart(pages as u64, &dir)?);
+    }
+    Ok(())
 }
 
 fn slow_dns(cli: &Cli, latency_ms: u64) -> anyhow::Result<()> {
