@@ -9,7 +9,7 @@ use crate::frontier::rows::FrontierUrl;
 use crate::frontier::url_end::UrlEnd;
 use crate::frontier::validators;
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::topic_of;
+use crate::keys::slot::{RETRIES, topic_of};
 use crate::keys::topic::TopicNumber;
 use crate::known::record;
 use crate::servers::in_play::Servers;
@@ -29,6 +29,8 @@ use std::time::Duration;
 
 /// Bytes of URLs in a job, at most: well below the smallest `broker.max_payload`.
 const JOB_BYTES_MAX: usize = 512 << 10;
+/// Retries without a budget that are passed over for visits behind them, at most.
+const PASSED_OVER_MAX: usize = 256;
 /// Of this many connections one is for servers in trouble, while the others are in use.
 const TROUBLED_PART: u64 = 16;
 
@@ -264,7 +266,9 @@ fn fill(
         .filter(is_of_topic)
         .collect();
     let lane = at.server.queues.lane(&numbers, at.staged.now);
-    while requests.len() < limit && bytes < JOB_BYTES_MAX && at.staged.endings_left > 0 {
+    let mut left = Vec::new();
+    let mut is_full = false;
+    while !is_full && requests.len() < limit && at.staged.endings_left > 0 {
         // What lies behind others has jobs of its own, when it is its server's turn.
         if at.server.queues.lane(&numbers, at.staged.now) != lane {
             break;
@@ -287,11 +291,12 @@ fn fill(
         if urls.is_empty() {
             break;
         }
-        let mut left = Vec::new();
         for (slot, url) in Doors::taken(&mut at, urls) {
             let is_over_budget = !url.is_planned() && pages_left == 0;
             if bytes >= JOB_BYTES_MAX || is_over_budget {
                 left.push(slot);
+                // Visits are the first of those that were never tried.
+                is_full |= visits == 0 || slot < RETRIES || left.len() >= PASSED_OVER_MAX;
                 continue;
             }
             pages_left = pages_left.saturating_sub(u64::from(!url.is_planned()));
@@ -307,14 +312,11 @@ fn fill(
                 }
             }
         }
-        let is_over = !left.is_empty();
-        at.server
-            .queues
-            .give_back(left.into_iter(), settings.head_max());
-        if is_over {
-            break;
-        }
+        is_full |= bytes >= JOB_BYTES_MAX;
     }
+    at.server
+        .queues
+        .give_back(left.into_iter(), settings.head_max());
     Ok(requests)
 }
 

@@ -316,6 +316,28 @@ fn a_visit_that_waits_to_be_tried_again_does_not_hold_up_a_host_without_budget()
     }
 }
 
+/// Goal: what waits to be tried again, and has no budget any more, does not stand before visits.
+#[test]
+fn visits_go_on_behind_retries_that_have_no_budget() {
+    let mut settings = recrawled(RecrawlPolicy::Uniform, 2);
+    settings.limits.pages_per_host = 3;
+    settings.limits.over_budget = OverBudget::Wait;
+    let mut world = World::new(settings);
+    world.tell_pages(A, 40);
+    let mut answers = 0;
+    let mut troubled = pages(|_, _| {
+        answers += 1;
+        response(if answers <= 20 { 500 } else { 200 })
+    });
+    world.run(&mut troubled, HOUR);
+    assert_eq!(world.count("outcome_fetched_total"), 3);
+    let by_url = visits_by_url(&world);
+    assert!(
+        by_url.len() == 3 && by_url.values().all(|visits| *visits > 100),
+        "{by_url:?}"
+    );
+}
+
 /// A policy under which each page has so many visits.
 fn visited_so_often(visits: u32) -> Settings {
     let mut settings = recrawled(RecrawlPolicy::Uniform, 5);
