@@ -1,9 +1,9 @@
 //! How fast the scheduler takes on URLs, chooses servers and fills jobs, and what a server in play
 //! and a waiting URL cost, with millions of both.
 //!
-//! The core is [driven](super::driven) by one thread. No server is slow, none has a delay: all
-//! compete. What is taken on is measured with the store's own threads; jobs without them, as they are busy
-//! with what was taken on before.
+//! The core is driven (`driven.rs`) by one thread. No server is slow, none has a delay: all
+//! compete. What is taken on is measured with the store's own threads; jobs without them, as they
+//! are busy with what was taken on before.
 
 use super::driven::{Driven, PARTITIONS, disk_bytes};
 use super::median;

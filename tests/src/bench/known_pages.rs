@@ -1,6 +1,6 @@
 //! What known pages cost a scheduler, and how fast it plans their visits, with millions of them.
 //!
-//! The core is [driven](super::driven) by one thread. Its pages are given to it, then it is opened
+//! The core is driven (`driven.rs`) by one thread. Its pages are given to it, then it is opened
 //! anew: memory and disk are those of pages that wait for their next visit. Visits are planned
 //! until each server has as many as a connection takes.
 
