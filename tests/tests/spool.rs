@@ -66,11 +66,15 @@ fn bytes_at_broker(data: &Path) -> u64 {
 
 /// Goal: pages lie in files while a stage has not had them, a tap shows them whole, files go when
 /// nobody waits for them, and with the last one their folder. Method: the archiver stands still for
-/// a while.
+/// a while. A delay gives the tap time to begin.
 #[test]
 fn pages_lie_in_files_until_every_stage_has_had_them() {
     let world = world();
-    let mut crawl = world.crawl().set("stages.archiver.replicas=1").start();
+    let mut crawl = world
+        .crawl()
+        .set("stages.archiver.replicas=1")
+        .set("politeness.delay=500ms")
+        .start();
     crawl.until(CRAWL_AT_MOST, |summary| summary.pages > 0);
     let tap = crawl.tap("pages");
     let archiver = crawl.pid("archiver");
