@@ -2,7 +2,8 @@
 //!
 //! In: the bytes of a document in an encoding that contains ASCII. Out: where in the document the
 //! values lie, in document order, and what the document says about itself (base, title, language,
-//! nofollow). Nothing is decoded or copied here, but for the text around links when that is wanted.
+//! nofollow, use). Nothing is decoded here, and nothing copied but metas that speak of use, which few
+//! pages have, and the text around links when that is wanted.
 //!
 //! Invariants: any bytes are accepted; memory is bounded by the document's size.
 //! Source: HTML Living Standard, sections 4.2.4, 4.6.6 and 13.2.
@@ -315,6 +316,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
+    /// Takes a `meta` that may say something of use.
     fn usage(&mut self, name: &Option<Range<usize>>, content: &Option<Range<usize>>) {
         let is_near = name.as_ref().is_some_and(|at| at.end <= METAS_BYTES_MAX);
         let name = self.bytes(name);

@@ -372,6 +372,7 @@ impl Collector<'_> {
         );
         self.links.completeness = opened.completeness;
         self.links.body = (!opened.bytes.is_empty()).then(|| body_fingerprint(&opened.bytes));
+        // Those of HTML are found with its links.
         if !matches!(opened.document, Document::Html(_)) {
             self.links.metas = metas(said, &opened.bytes, |name| is_of_meta(name, self.agent));
         }

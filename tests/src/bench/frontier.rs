@@ -8,7 +8,7 @@
 use super::driven::{Driven, PARTITIONS, disk_bytes};
 use super::median;
 use super::order::Policy;
-use super::process::{Progress, cpu_s, main_thread_cpu_s, resident};
+use super::process::{Progress, cpu_s, main_thread_cpu_s, measured_apart, resident};
 use crate::faults::copy_folder;
 use anyhow::{Context as _, ensure};
 use rhumb_config::orders::{Author, DropOrder, Orders, Selection};
@@ -23,7 +23,6 @@ use scheduler::TABLES;
 use scheduler::quality::{Provider, Qualities};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A batch has so many URLs of each of so many servers.
@@ -88,23 +87,15 @@ pub fn measure_apart(
     urls_of_server: usize,
     dir: &Path,
 ) -> anyhow::Result<Measured> {
-    let output = Command::new(std::env::current_exe()?)
-        .args([
-            "--json",
-            "--by",
-            &policy.to_string(),
-            "--frontier",
-            &servers.to_string(),
-        ])
-        .args(["--urls-each", &urls_of_server.to_string(), "--dir"])
-        .arg(dir)
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "the measurement by {policy} failed"
-    );
-    serde_json::from_slice(&output.stdout).context("the measurement said nothing")
+    let arguments = [
+        "--by",
+        &policy.to_string(),
+        "--frontier",
+        &servers.to_string(),
+        "--urls-each",
+        &urls_of_server.to_string(),
+    ];
+    measured_apart(&arguments, dir)
 }
 
 /// Measures a scheduler with so many servers and as many URLs of each, in a new folder below `dir`.
@@ -141,7 +132,7 @@ pub fn measure(
     let before = resident()?;
     let started = Instant::now();
     let mut process = Process::open(&one_by_one, folder.path())?;
-    process.wake()?;
+    process.driven.wake()?;
     let open_s = started.elapsed().as_secs_f64();
     let scheduler = &one_by_one.pipeline.stages.scheduler;
     let caches = scheduler.store_cache_bytes.0 + scheduler.memtable_bytes.0 * TABLES.len() as u64;
@@ -153,13 +144,13 @@ pub fn measure(
     drop(process);
 
     let mut process = Process::open(&Setup::new(policy, 50)?, folder.path())?;
-    process.wake()?;
+    process.driven.wake()?;
     let (_, filled_per_s) = process.grant(jobs)?;
     drop(process);
 
     let lifted_per_s = lifted_per_s(&Setup::new(policy, 50)?, (&hosts, rounds), copy.path(), dir)?;
     let mut process = Process::open(&Setup::new(policy, 50)?, copy.path())?;
-    process.wake()?;
+    process.driven.wake()?;
     let dropped_per_s = process.drop_all()?;
     Ok(Measured {
         policy: policy.to_string(),
@@ -196,7 +187,7 @@ fn lifted_per_s(
         .tempdir_in(dir)?;
     copy_folder(folder, copy.path())?;
     let mut process = Process::open(setup, copy.path())?;
-    process.wake()?;
+    process.driven.wake()?;
     process.lift(hosts, rounds, is_cash).map(Some)
 }
 
@@ -344,10 +335,6 @@ impl Process {
             }
         }
         Ok(median(held))
-    }
-
-    fn wake(&mut self) -> anyhow::Result<()> {
-        self.driven.wake()
     }
 
     fn waiting(&self) -> u64 {

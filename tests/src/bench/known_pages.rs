@@ -5,8 +5,8 @@
 //! until each server has as many as a connection takes.
 
 use super::driven::{Driven, PARTITIONS, disk_bytes, unix_ms};
-use super::process::{Progress, cpu_s, main_thread_cpu_s, resident};
-use anyhow::{Context as _, ensure};
+use super::process::{Progress, cpu_s, main_thread_cpu_s, measured_apart, resident};
+use anyhow::ensure;
 use rhumb_config::{Layers, Pipeline};
 use rhumb_stage::Event;
 use rhumb_url::partition;
@@ -17,7 +17,6 @@ use scheduler::quality::Qualities;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Known pages of a server.
@@ -76,16 +75,7 @@ impl fmt::Display for Measured {
 /// # Errors
 /// The program cannot be run, or fails.
 pub fn measure_apart(pages: u64, dir: &Path) -> anyhow::Result<Measured> {
-    let output = Command::new(std::env::current_exe()?)
-        .args(["--json", "--known-pages", &pages.to_string(), "--dir"])
-        .arg(dir)
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "the measurement of {pages} pages failed"
-    );
-    serde_json::from_slice(&output.stdout).context("the measurement said nothing")
+    measured_apart(&["--known-pages", &pages.to_string()], dir)
 }
 
 /// Measures a scheduler with so many known pages, in a new folder below `dir`.
@@ -96,7 +86,7 @@ pub fn measure(pages: u64, dir: &Path) -> anyhow::Result<Measured> {
     let folder = tempfile::Builder::new()
         .prefix("known-pages-")
         .tempdir_in(dir)?;
-    // A budget of none plans no visit while pages come.
+    // Without a budget no visit is planned while pages come.
     let resting = pipeline(0)?;
     let qualities = Qualities::open(&resting)?;
     let mut driven = Driven::open(&resting, &qualities, folder.path())?;

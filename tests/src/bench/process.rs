@@ -1,11 +1,39 @@
-//! This process while it measures: CPU time, memory, how far it is.
+//! This process while it measures: CPU time, memory, how far it is; and others like it.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use rhumb_telemetry::process;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Between two lines that tell how far a long run is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// What a process of its own measures, so that its memory is nobody else's: this program again, with
+/// these arguments, in a new folder below `dir`.
+///
+/// # Errors
+/// The program cannot be run, or fails.
+pub(super) fn measured_apart<T: DeserializeOwned>(
+    arguments: &[&str],
+    dir: &Path,
+) -> anyhow::Result<T> {
+    let output = Command::new(std::env::current_exe()?)
+        .arg("--json")
+        .args(arguments)
+        .arg("--dir")
+        .arg(dir)
+        .stderr(Stdio::inherit())
+        .output()?;
+    let arguments = arguments.join(" ");
+    ensure!(
+        output.status.success(),
+        "the measurement {arguments} failed"
+    );
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("the measurement {arguments} said nothing"))
+}
 
 /// CPU time of this process, user and system, in seconds.
 pub(super) fn cpu_s() -> anyhow::Result<f64> {

@@ -4,7 +4,7 @@
 //! Everything runs on one core, with a commit per batch as in a stage. Repeats are drawn evenly
 //! from all that is known: the URL caches have caught those with locality. Every answer is checked.
 
-use super::process::{Progress, cpu_s, resident};
+use super::process::{Progress, cpu_s, measured_apart, resident};
 use anyhow::{Context as _, ensure};
 use dedup::dedup::{Dedup, Settings, TABLES};
 use dedup::moving::MovingKeys;
@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -119,23 +118,8 @@ impl Measured {
 /// # Errors
 /// The program cannot be run, or fails.
 pub fn measure_apart(store: DedupStore, known: u64, dir: &Path) -> anyhow::Result<Measured> {
-    let output = Command::new(std::env::current_exe()?)
-        .args([
-            "--json",
-            "--store",
-            name(store),
-            "--url-seen",
-            &known.to_string(),
-            "--dir",
-        ])
-        .arg(dir)
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "the measurement with {known} URLs failed"
-    );
-    serde_json::from_slice(&output.stdout).context("the measurement said nothing")
+    let known = known.to_string();
+    measured_apart(&["--store", name(store), "--url-seen", &known], dir)
 }
 
 /// Measures a store with so many URLs known, in a new folder below `dir`.

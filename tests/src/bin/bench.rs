@@ -127,8 +127,8 @@ struct Cli {
     /// --rounds are those of each pair
     #[arg(long, value_name = "GOOD..BAD")]
     bisect: Option<String>,
-    /// With --url-seen, --frontier and --known-pages: where the stores are made; the directory for temporary
-    /// files. With --bisect: where builds are made and kept; target/bisect
+    /// With --url-seen, --frontier and --known-pages: where the stores are made; the directory for
+    /// temporary files. With --bisect: where builds are made and kept; target/bisect
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// As JSON
