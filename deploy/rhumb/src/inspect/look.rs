@@ -18,8 +18,9 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
     let pipeline = &running.pipeline;
     let mut snapshot = Snapshot::of_streams(bus, pipeline).await?;
     let mut supervision = supervision(running).await?;
-    let awaited = Awaited::at_least(supervision.as_ref().map_or(0, |known| known.answering));
-    snapshot.ask_processes(bus, awaited).await?;
+    snapshot
+        .ask_processes(bus, all_that_answer(supervision.as_ref()))
+        .await?;
     if let Some(supervision) = &mut supervision {
         snapshot.take_over(std::mem::take(&mut supervision.last_known));
     }
@@ -59,9 +60,13 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
     Ok((snapshot, summary))
 }
 
-/// How many processes answer, as the conductor of the crawl knows it.
-pub(crate) async fn answering(running: &Running) -> Awaited {
+/// For how many answers a question to all processes waits, as the conductor of the crawl knows it.
+pub(crate) async fn awaited(running: &Running) -> Awaited {
     let supervision = supervision(running).await.ok().flatten();
+    all_that_answer(supervision.as_ref())
+}
+
+fn all_that_answer(supervision: Option<&Supervision>) -> Awaited {
     Awaited::at_least(supervision.map_or(0, |known| known.answering))
 }
 

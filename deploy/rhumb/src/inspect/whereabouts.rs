@@ -1,6 +1,6 @@
 //! Where a URL is now, and why: what every process says of it.
 
-use super::look::answering;
+use super::look::awaited;
 use super::owners::directory;
 use super::sightings::Sighting;
 use crate::control::{Awaited, ask_all};
@@ -34,12 +34,12 @@ impl Whereabouts {
     /// # Errors
     /// No process of the crawl answers.
     pub(crate) async fn ask(running: &Running, url: String) -> anyhow::Result<Whereabouts> {
-        let awaited = answering(running).await;
+        let all = awaited(running).await;
         let processes: Vec<ProcessStatus> =
-            ask_all(&running.bus, &ControlRequest::Status, awaited).await?;
+            ask_all(&running.bus, &ControlRequest::Status, all).await?;
         let request = ControlRequest::Why(url.clone());
-        let awaited = Awaited::at_least(processes.len());
-        let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, awaited).await?;
+        let those = Awaited::at_least(processes.len());
+        let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, those).await?;
         ensure!(!reasons.is_empty(), "no process of the crawl answers");
         let has_answered = |process: &&ProcessStatus| {
             reasons

@@ -6,7 +6,7 @@
 use super::super::progress::Progress;
 use crate::control::Awaited;
 use crate::handle::Running;
-use crate::inspect::look::answering;
+use crate::inspect::look;
 use crate::status::Snapshot;
 use anyhow::Context as _;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(super) async fn drain(
     let began = Instant::now();
     let mut progress = shows.then(Progress::new);
     let mut before = None;
-    let mut awaited = answering(running).await;
+    let mut awaited = look::awaited(running).await;
     loop {
         let snapshot = look(running, awaited).await?;
         awaited = Awaited::at_least(snapshot.processes.len());
