@@ -4,3 +4,4 @@ pub mod bench;
 pub mod faults;
 pub mod harness;
 pub mod simulation;
+pub mod stages;

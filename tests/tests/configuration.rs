@@ -2,6 +2,7 @@
 //! nothing.
 
 use rhumb_tests::harness::{Said, World, binaries, ended_within, rhumb, run};
+use rhumb_tests::stages::STAGES;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -393,14 +394,7 @@ fn unknown_arguments_are_refused_and_help_is_not() {
 
 #[test]
 fn every_stage_refuses_bad_configuration() {
-    for stage in [
-        "host-splitter",
-        "dedup",
-        "resolver",
-        "scheduler",
-        "fetcher",
-        "parser",
-    ] {
+    for stage in STAGES {
         let stage_with = |assignments: &[&str]| {
             let mut command = Command::new(binaries().join(stage));
             for assignment in assignments {

@@ -2,6 +2,7 @@
 //! same (P1 to P3, P9).
 
 use rhumb_tests::harness::{Cluster, Crawl, Running, World, assert_manners, json, signal};
+use rhumb_tests::stages::STAGES;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
@@ -197,16 +198,8 @@ fn a_killed_rhumb_leaves_no_process_behind_and_its_crawl_goes_on() {
     let world = world();
     let mut crawl = start(&world);
     until_share(&mut crawl, 1, 3);
-    let names = [
-        "host-splitter",
-        "dedup",
-        "resolver",
-        "scheduler",
-        "fetcher",
-        "parser",
-        "broker",
-    ];
-    let pids: Vec<u32> = names.iter().flat_map(|name| crawl.pids(name)).collect();
+    let names = STAGES.into_iter().chain(["broker"]);
+    let pids: Vec<u32> = names.flat_map(|name| crawl.pids(name)).collect();
     assert_eq!(pids.len(), 7, "six stages and the broker");
     crawl.signal(Signal::KILL);
     assert_eq!(crawl.exit_code(BACK_AT_MOST), -1);

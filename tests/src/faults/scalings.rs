@@ -6,8 +6,9 @@
 //! and scheduler are to have; nothing is killed shortly before it, or later.
 
 use super::kind::Kind;
-use super::schedule::{Fault, STAGES, Setting};
+use super::schedule::{Fault, Setting};
 use crate::simulation::dice::Dice;
+use crate::stages::STAGES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

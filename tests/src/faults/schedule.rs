@@ -6,6 +6,7 @@
 use super::kind::{BrokerKind, Kind};
 use super::scalings;
 use crate::simulation::dice::Dice;
+use crate::stages::STAGES;
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
@@ -18,14 +19,6 @@ const BEGINS_MS: Range<u64> = 500..18_000;
 const FAULTS_MAX: u64 = 5;
 /// What an operator has set for a while.
 const LONGER_DELAY: &str = "politeness.delay=2s";
-pub(super) const STAGES: [&str; 6] = [
-    "host-splitter",
-    "dedup",
-    "resolver",
-    "scheduler",
-    "fetcher",
-    "parser",
-];
 const STATELESS: [&str; 4] = ["host-splitter", "resolver", "fetcher", "parser"];
 /// Half of the time the crawl waits longer for a lease than most faults last.
 const JOB_LEASES: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(20)];

@@ -1,6 +1,7 @@
 //! Plan: what a seed stands for: how many instances, which limits, which faults.
 
 use super::dice::Dice;
+use crate::stages::STAGES;
 use rhumb_config::{Follow, Group, GroupedBy, Layers, Pipeline, RecrawlPolicy, Topic};
 use std::time::Duration;
 
@@ -362,14 +363,7 @@ impl Plan {
         ]
         .map(str::to_owned)
         .to_vec();
-        for stage in [
-            "host-splitter",
-            "dedup",
-            "resolver",
-            "scheduler",
-            "fetcher",
-            "parser",
-        ] {
+        for stage in STAGES {
             set.push(format!("stages.{stage}.replicas={}", one_or_two(dice)));
         }
         set.push(format!(

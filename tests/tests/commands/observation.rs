@@ -2,6 +2,7 @@
 
 use super::{MINUTE, slow_web};
 use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, signal};
+use rhumb_tests::stages::STAGES;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,15 +237,7 @@ fn status_of_all(crawl: &Running) -> Value {
             .iter()
             .filter_map(|process| process["stage"].as_str())
             .collect();
-        let all = [
-            "host-splitter",
-            "dedup",
-            "resolver",
-            "scheduler",
-            "fetcher",
-            "parser",
-        ];
-        if all.iter().all(|stage| stages.contains(stage)) {
+        if STAGES.iter().all(|stage| stages.contains(stage)) {
             return status;
         }
         assert!(Instant::now() < end, "{status}");
